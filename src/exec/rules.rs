@@ -1,5 +1,7 @@
 //! Pairs by the clauses of an OR of ANDs.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -243,7 +245,7 @@ impl JoinStrategy for RuleStrategy {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * BUILD_BYTES).or_datafusion()?;
                 let (values, column) = band.build(side, batch, context.self_join, context.threads)?;
-                Ok((Some(values), AtomColumn::Band(column)))
+                Ok((Some(values), AtomColumn::Band(Arc::new(column))))
             }
             _ => Ok((None, self.column(atom, side, batch)?)),
         })?;
@@ -306,7 +308,7 @@ impl BuiltJoin for RuleMatcher {
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedBatch>> {
         let side = self.side.negate();
         let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
-            (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(band.look_up(values, side, batch)?)),
+            (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(Arc::new(band.look_up(values, side, batch)?))),
             _ => self.keys.column(atom, side, batch),
         };
         let atoms = in_turn(self.bands.len(), context.threads, column)?;

@@ -135,6 +135,10 @@ impl Accelerator for Budget {
         self.device.reserved()
     }
 
+    fn has_failed(&self) -> bool {
+        self.device.context().works().is_err()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

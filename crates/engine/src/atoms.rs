@@ -1,6 +1,8 @@
 //! What the engines read of the atoms of a join of rules: how each is decided, what either side has for it, and what is
 //! counted of them.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::buffer::BooleanBuffer;
@@ -69,7 +71,7 @@ pub enum AtomColumn {
     /// Equal codes mean equal values; [`NO_GROUP`](super::NO_GROUP) equals nothing.
     Codes(Codes),
     /// The rows of one side in a band.
-    Band(BandColumn),
+    Band(Arc<BandColumn>),
     /// Whether each row passes.
     Bits(BooleanBuffer),
     /// Whether each row passes whatever the other row is; the other one may pass, too.
@@ -124,8 +126,8 @@ pub struct BandColumn {
     pub accepted: Vec<Span>,
 }
 
-/// The columns of a side as the driver evaluates them.
-#[derive(Debug)]
+/// The columns of a side as the driver evaluates them. A copy shares what they hold.
+#[derive(Debug, Clone)]
 pub struct SideColumns {
     /// How many rows there are.
     pub rows: usize,

@@ -224,6 +224,17 @@ impl Engine {
         }
     }
 
+    /// The engine once a device has failed: the devices that have not, or the CPU where there is none, or where none is
+    /// known to have failed.
+    pub(super) fn without_failed(&self) -> Self {
+        let devices = match self {
+            Self::Cpu => None,
+            Self::Devices(devices) => devices.without_failed(),
+            Self::Auto { platform, devices, limits } => Devices::open(*platform, *devices, *limits).ok(),
+        };
+        devices.map_or(Self::Cpu, Self::Devices)
+    }
+
     /// The other devices, for a join of rules that `device` has begun.
     pub(super) fn devices_beside(&self, device: &dyn Accelerator) -> Vec<Arc<dyn Accelerator>> {
         match self {

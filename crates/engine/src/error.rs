@@ -56,6 +56,14 @@ impl Error {
     }
 }
 
+/// What a device has done; `None` also where it has failed, so that the host does it.
+pub(crate) fn unless_failed<T>(done: Result<Option<T>>) -> Result<Option<T>> {
+    match done {
+        Err(error) if error.is_of_device() => Ok(None),
+        done => done,
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

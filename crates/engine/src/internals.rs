@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 pub use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
-pub use crate::cpu::fingerprints::{Detail, Fingerprints, bound, mix};
+pub use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
 pub use crate::equality::DeviceGroups;
 pub use crate::fallback::LongStrings;
 pub use crate::offload::ROWS_OF_RULES;

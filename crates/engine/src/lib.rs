@@ -27,6 +27,7 @@ pub mod error;
 mod explain;
 mod fallback;
 pub mod gallop;
+pub mod hash;
 mod index;
 #[doc(hidden)]
 pub mod internals;

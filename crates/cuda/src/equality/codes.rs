@@ -31,8 +31,9 @@ pub fn codes(
         return Ok(None);
     }
     let values = columns.iter().zip(null_equals_null);
-    let values: Vec<_> = values.map(|(column, &equal)| Ok((Values::of(column)?, equal))).collect::<Result<_>>()?;
-    let nulls: Vec<_> = values.iter().filter_map(|(values, equal)| values.nulls().filter(|_| !equal)).collect();
+    let values: Vec<_> =
+        values.map(|(column, &equal)| Ok((column, Values::of(column)?, equal))).collect::<Result<_>>()?;
+    let nulls: Vec<_> = values.iter().filter_map(|(_, values, equal)| values.nulls().filter(|_| !equal)).collect();
     let rows = columns.first().map_or(0, |column| column.len());
     on_stream(budget, |stream| {
         let Some((numbers, known)) = KnownKeys::build(budget, stream, &values, is_known)? else { return Ok(None) };
@@ -56,7 +57,8 @@ pub(crate) fn codes_of_strings(
         return Ok(None);
     }
     let numbering = Numbering { which: Which::with_values(null_equals_null), is_known: false };
-    let Some(RowsByNumber { numbers, .. }) = number_strings(budget, stream, strings, numbering)? else {
+    let values: ArrayRef = Arc::new(column.clone());
+    let Some(RowsByNumber { numbers, .. }) = number_strings(budget, stream, (strings, values), numbering)? else {
         return Ok(None);
     };
     let nulls: Vec<_> = column.nulls().filter(|_| !null_equals_null).cloned().into_iter().collect();

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use similarity_engine::error::{Result, internal_err};
+use similarity_engine::NO_GROUP;
+use similarity_engine::error::{Error, Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
 use super::numbers::{NumbersOnDevice, are_too_many, gather, on_stream};
@@ -32,7 +33,7 @@ pub struct RowsByGroup {
 
 impl RowsByGroup {
     /// Groups rows by the codes that they have in one or more columns; a row in which one is
-    /// [`NO_GROUP`](similarity_engine::NO_GROUP), or in a self-join whose codes no other has, is in no group. `None`
+    /// [`NO_GROUP`], or in a self-join whose codes no other has, is in no group. `None`
     /// where the device has too little memory.
     ///
     /// # Errors
@@ -79,6 +80,13 @@ impl RowsByGroup {
         self.starts.last().map_or(0, |&end| end as usize)
     }
 
+    /// Whether the host would group the rows as the device has done.
+    #[cfg(test)]
+    pub(super) fn is_same_on_host(&self) -> bool {
+        let groups = self.groups.origin.as_ref().unwrap().numbers().unwrap();
+        groups == self.groups().unwrap() && in_order(&groups, &self.starts) == self.rows().unwrap()
+    }
+
     /// Row numbers by group, on the device.
     pub(crate) fn rows_on_device(&self) -> &Buffer<u32> {
         &self.rows
@@ -88,6 +96,18 @@ impl RowsByGroup {
     pub(crate) fn starts_on_device(&self) -> &Buffer<u32> {
         &self.starts_on_device
     }
+}
+
+/// The rows by group, ascending within one, given the group of each and where those of each group start.
+fn in_order(groups: &[u32], starts: &[u32]) -> Vec<u32> {
+    let mut next = starts.to_vec();
+    let mut rows = vec![0; starts.last().map_or(0, |&end| end as usize)];
+    for (row, &group) in (0u32..).zip(groups).filter(|&(_, &group)| group != NO_GROUP) {
+        let place = &mut next[group as usize];
+        rows[*place as usize] = row;
+        *place += 1;
+    }
+    rows
 }
 
 impl GroupedRows for RowsByGroup {
@@ -128,11 +148,14 @@ impl GroupedRows for RowsByGroup {
     }
 
     fn rows(&self) -> Result<Vec<u32>> {
-        Ok(self.budget.fetch(&self.rows, 0..self.len())?)
+        match self.budget.fetch(&self.rows, 0..self.len()).map_err(Error::from) {
+            Err(error) if error.is_of_device() => Ok(in_order(&self.groups.by_row()?, &self.starts)),
+            fetched => fetched,
+        }
     }
 
     fn rows_at(&self, places: &[u32]) -> Result<Vec<u32>> {
-        gather(&self.budget, &self.rows, self.len(), places)
+        gather(&self.budget, &self.rows, places, || self.rows())
     }
 
     fn as_any(&self) -> &dyn Any {

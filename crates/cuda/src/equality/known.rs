@@ -8,6 +8,7 @@ use cudarc::driver::CudaStream;
 use similarity_engine::error::{Result, internal_err};
 
 use super::numbers::{NumbersOnDevice, are_too_many, on_stream};
+use super::origin::Origin;
 use super::records::{Joint, Numbering, OneOrTwo, Records, RowsByNumber, Span, Which};
 use crate::arrow_strings::ArrowStrings;
 use crate::buffer::Buffer;
@@ -122,7 +123,13 @@ fn find(
     budget.download(stream, &on_device, &mut found)?;
     // also so that nothing is given back that is still in use
     wait(stream)?;
-    let numbers = NumbersOnDevice { budget: budget.clone(), by_row, rows: records.count, count: known.count.into() };
+    let numbers = NumbersOnDevice {
+        budget: budget.clone(),
+        by_row,
+        rows: records.count,
+        count: known.count.into(),
+        origin: None,
+    };
     Ok(FoundNumbers { numbers, found: found[0] as u32 })
 }
 
@@ -132,13 +139,14 @@ impl KnownColumn {
     fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        values: &Values,
+        (column, values): (&ArrayRef, &Values),
         numbering: Numbering,
     ) -> Result<Option<(NumbersOnDevice, Option<Self>)>, Fault> {
         match values {
             Values::Strings(strings) => {
                 let strings = ArrowStrings::upload(budget, stream, strings)?;
-                let Some(by_number) = number_strings(budget, stream, &strings, numbering)? else { return Ok(None) };
+                let by_number = number_strings(budget, stream, (&strings, Arc::clone(column)), numbering)?;
+                let Some(by_number) = by_number else { return Ok(None) };
                 let RowsByNumber { numbers, keys, starts, rows, .. } = by_number;
                 let known = keys.map(|keys| Known { keys, count: numbers.count as u32 });
                 let column = known.map(|known| KnownStrings { known, strings, starts, rows });
@@ -147,7 +155,9 @@ impl KnownColumn {
             Values::Numbers(integers) => {
                 let Some(span) = Span::of(integers) else { return Ok(None) };
                 let records = Records::of_integers(budget, stream, integers, span)?;
-                let by_number = RowsByNumber::of(budget, stream, records, numbering, ArrowStringsOnDevice::default())?;
+                let origin = Some(Origin::Values(Arc::clone(column), numbering.which));
+                let none = ArrowStringsOnDevice::default();
+                let by_number = RowsByNumber::of(budget, stream, records, numbering, none, origin)?;
                 let Some(RowsByNumber { numbers, keys, .. }) = by_number else { return Ok(None) };
                 let known = keys.map(|keys| Known { keys, count: numbers.count as u32 });
                 Ok(Some((numbers, known.map(|known| Self::Integers { known, span }))))
@@ -180,16 +190,17 @@ impl KnownColumn {
     }
 }
 
-/// Numbers strings that are on the device; `None` where two of one hash differ.
+/// Numbers strings of a column that are on the device; `None` where two of one hash differ.
 pub(super) fn number_strings(
     budget: &Budget,
     stream: &Arc<CudaStream>,
-    strings: &ArrowStrings,
+    (strings, column): (&ArrowStrings, ArrayRef),
     numbering: Numbering,
 ) -> Result<Option<RowsByNumber>, Fault> {
     let on_device = strings.on_device(stream);
     let records = Records::of_strings(budget, stream, on_device)?;
-    RowsByNumber::of(budget, stream, records, numbering, on_device)
+    let origin = Some(Origin::Values(column, numbering.which));
+    RowsByNumber::of(budget, stream, records, numbering, on_device, origin)
 }
 
 impl KnownNumbers {
@@ -203,7 +214,9 @@ impl KnownNumbers {
     ) -> Result<Option<(RowsByNumber, Option<Self>)>, Fault> {
         let Some(joint) = Joint::of(numbers) else { return Ok(None) };
         let records = Records::of_numbers(budget, stream, numbers, joint)?;
-        let by_number = RowsByNumber::of(budget, stream, records, numbering, ArrowStringsOnDevice::default())?;
+        let origin = Origin::of_numbers(numbers, joint, numbering.which);
+        let none = ArrowStringsOnDevice::default();
+        let by_number = RowsByNumber::of(budget, stream, records, numbering, none, origin)?;
         let Some(mut by_number) = by_number else { return Ok(None) };
         let known = by_number.keys.take().map(|keys| Known { keys, count: by_number.numbers.count as u32 });
         Ok(Some((by_number, known.map(|known| Self { known, joint }))))
@@ -226,14 +239,14 @@ impl KnownKeys {
     pub(super) fn build(
         budget: &Budget,
         stream: &Arc<CudaStream>,
-        columns: &[(Values, bool)],
+        columns: &[(&ArrayRef, Values, bool)],
         is_known: bool,
     ) -> Result<Option<(NumbersOnDevice, Option<Self>)>, Fault> {
         let mut so_far: Option<NumbersOnDevice> = None;
         let mut keys = Self { budget: budget.clone(), columns: Vec::new(), joined: Vec::new() };
-        for (values, null_equals_null) in columns {
+        for (column, values, null_equals_null) in columns {
             let numbering = Numbering { which: Which::with_values(*null_equals_null), is_known };
-            let Some((self_join, known)) = KnownColumn::build(budget, stream, values, numbering)? else {
+            let Some((self_join, known)) = KnownColumn::build(budget, stream, (column, values), numbering)? else {
                 return Ok(None);
             };
             keys.columns.extend(known);

@@ -7,8 +7,9 @@ use cudarc::driver::CudaStream;
 use similarity_engine::NO_GROUP;
 use similarity_engine::accelerator::numbers::DeviceNumbers;
 use similarity_engine::equality::Codes;
-use similarity_engine::error::Result;
+use similarity_engine::error::{Error, Result};
 
+use super::origin::Origin;
 use crate::address::Address;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
@@ -50,12 +51,14 @@ pub struct NumbersOnDevice {
     pub(super) rows: u32,
     /// All numbers are below.
     pub(super) count: u64,
+    /// What the host gives them by where the device fails; none for rows of another side than the build side.
+    pub(super) origin: Option<Arc<Origin>>,
 }
 
 impl NumbersOnDevice {
     /// Numbers of codes, brought to the device unless it has given them; from another device that has.
-    pub(crate) fn of(budget: &Budget, stream: &Arc<CudaStream>, codes: &Codes) -> Result<Arc<Self>, Fault> {
-        if let Some(on_device) = codes.on_device()
+    pub(crate) fn of(budget: &Budget, stream: &Arc<CudaStream>, given: &Codes) -> Result<Arc<Self>, Fault> {
+        if let Some(on_device) = given.on_device()
             && let Ok(given) = Arc::clone(on_device).into_any().downcast::<Self>()
         {
             return match given.budget.is_of_device_of(budget) {
@@ -63,11 +66,12 @@ impl NumbersOnDevice {
                 false => Replicate::replicate(&given, &Copying { budget, stream }),
             };
         }
-        let codes = codes.on_host()?;
+        let codes = given.on_host()?;
         let behind = |&code: &u32| if code == NO_GROUP { 0 } else { u64::from(code) + 1 };
         let count = codes.iter().map(behind).max().unwrap_or(0);
         let by_row = budget.upload(stream, codes)?;
-        Ok(Arc::new(Self { budget: budget.clone(), by_row, rows: codes.len() as u32, count }))
+        let (rows, origin) = (given.len() as u32, Some(Arc::new(Origin::Host(given.clone()))));
+        Ok(Arc::new(Self { budget: budget.clone(), by_row, rows, count, origin }))
     }
 
     /// Address of the numbers by row, as kernels read them.
@@ -84,7 +88,7 @@ impl NumbersOnDevice {
 impl Replicate for NumbersOnDevice {
     fn replicate(&self, to: &Copying<'_>) -> Result<Self, Fault> {
         let by_row = self.by_row.replicate(to)?;
-        Ok(Self { budget: to.budget.clone(), by_row, rows: self.rows, count: self.count })
+        Ok(Self { budget: to.budget.clone(), by_row, origin: self.origin.clone(), ..*self })
     }
 }
 
@@ -94,11 +98,15 @@ impl DeviceNumbers for NumbersOnDevice {
     }
 
     fn by_row(&self) -> Result<Vec<u32>> {
-        Ok(self.budget.fetch(&self.by_row, 0..self.len())?)
+        let fetched = self.budget.fetch(&self.by_row, 0..self.len()).map_err(Error::from);
+        match (&self.origin, fetched) {
+            (Some(origin), Err(error)) if error.is_of_device() => origin.numbers(),
+            (_, fetched) => fetched,
+        }
     }
 
     fn at(&self, rows: &[u32]) -> Result<Vec<u32>> {
-        gather(&self.budget, &self.by_row, self.len(), rows)
+        gather(&self.budget, &self.by_row, rows, || self.by_row())
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -106,8 +114,14 @@ impl DeviceNumbers for NumbersOnDevice {
     }
 }
 
-/// What stands at some places of `count` values.
-pub(super) fn gather(budget: &Budget, values: &Buffer<u32>, count: usize, places: &[u32]) -> Result<Vec<u32>> {
+/// What stands at some places of `values`, of which the host has to pick them where it has to have `all`: without
+/// memory on the device, or where that fails.
+pub(super) fn gather(
+    budget: &Budget,
+    values: &Buffer<u32>,
+    places: &[u32],
+    all: impl FnOnce() -> Result<Vec<u32>>,
+) -> Result<Vec<u32>> {
     if places.is_empty() {
         return Ok(Vec::new());
     }
@@ -116,12 +130,12 @@ pub(super) fn gather(budget: &Budget, values: &Buffer<u32>, count: usize, places
         let mut found = budget.buffer(stream, places.len())?;
         budget.device.kernels().equality()?.gather(stream, values, &asked, places.len() as u32, &mut found)?;
         Ok(Some(budget.fetch(&found, 0..places.len())?))
-    })?;
+    });
     match gathered {
-        Some(gathered) => Ok(gathered),
-        // without memory for these the host has to pick them
-        None => {
-            let all = budget.fetch(values, 0..count)?;
+        Ok(Some(gathered)) => Ok(gathered),
+        Err(error) if !error.is_of_device() => Err(error),
+        Ok(None) | Err(_) => {
+            let all = all()?;
             Ok(places.iter().map(|&place| all[place as usize]).collect())
         }
     }

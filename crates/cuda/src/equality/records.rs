@@ -7,6 +7,7 @@ use arrow::compute::{max, min};
 use cudarc::driver::CudaStream;
 
 use super::numbers::NumbersOnDevice;
+use super::origin::Origin;
 use crate::arrow_strings::Validity;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
@@ -21,9 +22,9 @@ use crate::wait::wait;
 /// How numbers become keys.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    least: i64,
+    pub(super) least: i64,
     /// How far the greatest is above the least, and 1.
-    none: u64,
+    pub(super) none: u64,
 }
 
 impl Span {
@@ -47,8 +48,8 @@ pub(super) struct OneOrTwo<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
     /// Bits of the second number.
-    bits: u32,
-    none: u64,
+    pub(super) bits: u32,
+    pub(super) none: u64,
 }
 
 impl Joint {
@@ -130,7 +131,7 @@ impl Records {
 }
 
 /// Which rows have a number.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Which {
     /// Rows that have a value.
     Valued,
@@ -176,6 +177,7 @@ impl RowsByNumber {
         records: Records,
         Numbering { which, is_known }: Numbering,
         strings: ArrowStringsOnDevice,
+        origin: Option<Origin>,
     ) -> Result<Option<Self>, Fault> {
         let (count, none) = (records.count, records.none);
         let KeyedRows { keys, rows } = records.sorted(budget, stream)?;
@@ -207,7 +209,13 @@ impl RowsByNumber {
         wait(stream)?;
         let [Counted { numbers: given, records: having_one, valued, different }] = counted;
         let NumberedRows { numbers, starts, grouped, known } = numbered;
-        let numbers = NumbersOnDevice { budget: budget.clone(), by_row: numbers, rows: count, count: given };
+        let numbers = NumbersOnDevice {
+            budget: budget.clone(),
+            by_row: numbers,
+            rows: count,
+            count: given,
+            origin: origin.map(Arc::new),
+        };
         let alone = (valued - having_one) as usize;
         Ok((different == 0).then_some(Self { numbers, keys: known, starts, rows: grouped, alone }))
     }

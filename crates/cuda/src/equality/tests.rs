@@ -13,9 +13,15 @@ use crate::test_device::device;
 use similarity_engine::NO_GROUP;
 use similarity_engine::accelerator::equality::{DeviceKeys, GroupedRows};
 use similarity_engine::equality::{Codes, Groups, IdMap, Numberer};
-use similarity_engine::internals::mix;
+use similarity_engine::hash::mix;
 
 const BY: Numberer<'_> = Numberer { threads: 2, self_join: false, device: None };
+
+/// Asserts that the host would give the rows the numbers that the device has given them.
+fn assert_same_on_host(codes: &Codes) {
+    let numbers = Arc::clone(codes.on_device().unwrap()).into_any().downcast::<NumbersOnDevice>().unwrap();
+    assert_eq!(numbers.origin.as_ref().unwrap().numbers().unwrap(), codes.on_host().unwrap());
+}
 
 /// Asserts that the rows are told apart in the same way.
 fn assert_same(found: &[u32], expected: &[u32]) {
@@ -65,6 +71,7 @@ fn keys_are_told_apart_as_on_the_cpu() {
                 let nulls = &nulls[..keys.len()];
                 let (_, expected) = Groups::build(keys, nulls.to_vec(), BY).unwrap();
                 let (found, _) = codes(&budget, keys, nulls, false).unwrap().unwrap();
+                assert_same_on_host(&found);
                 // what it is told by NULLs alone
                 let having_one = found.having_one().unwrap();
                 let by_row = found.on_host().unwrap();
@@ -133,6 +140,8 @@ fn rows_of_a_group_lie_side_by_side() {
         for keys in 1..=3 {
             let asked: Vec<&Codes> = columns[..keys].iter().collect();
             let grouped = RowsByGroup::of(&budget, &asked, true).unwrap().unwrap();
+            assert!(grouped.is_same_on_host(), "{rows} rows, {keys} keys");
+            assert!(RowsByGroup::of(&budget, &asked, false).unwrap().unwrap().is_same_on_host());
             let (groups, rows_of_groups, starts) =
                 (grouped.groups().unwrap(), grouped.rows().unwrap(), grouped.starts());
             let tuple = |row: usize| asked.iter().map(|codes| codes.fetched()[row]).collect::<Vec<_>>();

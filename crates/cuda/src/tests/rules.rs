@@ -145,7 +145,7 @@ pub(super) fn side(rows: usize, is_build: bool, rng: &mut StdRng) -> SideColumns
         accepted: places.iter().map(|&place| span(place - 1, place + 2)).collect(),
     };
     let bits = BooleanBuffer::collect_bool(rows, |_| rng.random_bool(0.7));
-    let mut atoms = vec![codes(4, rng), codes(12, rng), AtomColumn::Band(band)];
+    let mut atoms = vec![codes(4, rng), codes(12, rng), AtomColumn::Band(Arc::new(band))];
     atoms.push(if is_build { AtomColumn::Bits(bits) } else { AtomColumn::None });
     atoms.extend((0..5).map(|_| AtomColumn::None));
     atoms.push(AtomColumn::EitherBits(BooleanBuffer::collect_bool(rows, |_| rng.random_bool(0.4))));

@@ -117,6 +117,9 @@ pub trait Accelerator: Debug + Send + Sync {
     /// Bytes of its memory that joins hold at the moment.
     fn held(&self) -> usize;
 
+    /// Whether it has failed, so that this process cannot use it any more.
+    fn has_failed(&self) -> bool;
+
     /// The device itself, for the platform that it is of.
     fn as_any(&self) -> &dyn Any;
 

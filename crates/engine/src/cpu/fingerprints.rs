@@ -14,6 +14,7 @@ use foldhash::fast::FixedState;
 use super::columns::{AtomDeciders, Columns};
 use super::strings::StringColumn;
 use crate::atoms::{AtomColumn, AtomCondition};
+use crate::hash::mix;
 use crate::parallel::{in_parallel, ranges};
 use crate::views::string_views;
 
@@ -67,14 +68,6 @@ impl Rows<'_> {
             Self::Some(rows) => take(values, &UInt32Array::from(rows.to_vec()), None)?,
         })
     }
-}
-
-/// A hash of one word more, that of `kernels/common.cuh`.
-#[inline(always)]
-pub fn mix(hash: u64, word: u64) -> u64 {
-    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    hash ^ hash >> 29
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::metrics::{Count, MetricValue};
 
 /// The metric that says how many devices have failed.
-const DEVICE_FAILURES: &str = "device_failures";
+pub(crate) const DEVICE_FAILURES: &str = "device_failures";
 
 /// Metrics that are shown for each of several devices, too.
 const OF_EACH: [&str; 2] = ["device_tasks", "kernel_time"];

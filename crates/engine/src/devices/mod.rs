@@ -41,6 +41,7 @@ use crate::{BuildContext, KeyColumn};
 use copies::copy_to;
 use index::{Positioned, Replicated};
 pub(crate) use join::{JoinBatch, ReplicatedJoin};
+pub(crate) use metrics::DEVICE_FAILURES;
 pub(crate) use nearest::{NearestBatch, ReplicatedNearest};
 pub(crate) use rules::{EntryThere, ReplicatedRules, RulesBatch, WalkedRules};
 pub use set::DeviceSet;
@@ -110,9 +111,16 @@ impl Devices {
         devices
     }
 
-    /// The device for what is done on one alone.
+    /// The device for what is done on one alone: one that has not failed, if there is one.
     pub(crate) fn one(&self) -> &Arc<dyn Accelerator> {
-        self.0.iter().min_by_key(|device| device.held()).unwrap_or_else(|| unreachable!("there is one at least"))
+        let order = |device: &&Arc<dyn Accelerator>| (device.has_failed(), device.held());
+        self.0.iter().min_by_key(order).unwrap_or_else(|| unreachable!("there is one at least"))
+    }
+
+    /// Those that have not failed; `None` where all have, or none of them.
+    pub(crate) fn without_failed(&self) -> Option<Self> {
+        let works: Vec<_> = self.0.iter().filter(|device| !device.has_failed()).cloned().collect();
+        (!works.is_empty() && works.len() < self.0.len()).then_some(Self(works))
     }
 
     /// The other devices, for a join that one has begun.

@@ -189,6 +189,12 @@ impl<T, B> OnOneDevice<T, B> {
         self.on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is known of it, which no device is asked for.
+    pub(super) fn there<R>(&self, known: impl FnOnce(&B) -> R) -> R {
+        let on = Arc::clone(&self.on());
+        known(&on.1)
+    }
+
     /// Runs `work` where it is and nowhere else.
     ///
     /// # Errors

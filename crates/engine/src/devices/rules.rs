@@ -9,7 +9,7 @@ use super::shares::stretch;
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::{DeviceColumns, DeviceEntry, DeviceItems, DeviceRules, DeviceTrees, ProbeRows};
 use crate::atoms::{RuleCounters, RuleRows};
-use crate::error::{Error, Result, internal_err};
+use crate::error::{Error, Result, internal_err, unless_failed};
 use crate::metrics::MetricValue;
 use crate::offered::Offered;
 use crate::{Cancel, Counts, Cursor, Pairs};
@@ -120,19 +120,13 @@ impl Before {
 
 /// Result that is `None` where no device can do the work, so that the host does it.
 fn on_the_host<T>(done: Result<T>) -> Result<Option<T>> {
-    match done {
-        Err(error) if error.is_of_device() => Ok(None),
-        done => done.map(Some),
-    }
+    unless_failed(done.map(Some))
 }
 
 impl RulesBatch {
     /// Whether some of its rows are unknown on the device, see [`DeviceColumns::has_unknown`].
-    ///
-    /// # Errors
-    /// Errors of the device that has the batch.
-    pub(crate) fn has_unknown(&self) -> Result<bool> {
-        self.run_there(|_, columns| Ok(columns.has_unknown()))
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.there(|columns| columns.has_unknown())
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::sync::OnceLock;
 
-use crate::error::Result;
+use crate::error::{Result, unless_failed};
 use arrow::array::ArrayRef;
 
 use super::codes::{Codes, IdMap};
 use super::joined::JoinedGroups;
 use crate::accelerator::equality::DeviceKeys;
 
-/// Groups that a device has given. Other rows are looked up there, or where its memory lacks in tables that are made
-/// then.
+/// Groups that a device has given. Other rows are looked up there, or where its memory lacks or it fails in tables that
+/// are made then.
 #[derive(Debug)]
 pub struct DeviceGroups {
     known: Box<dyn DeviceKeys>,
@@ -35,9 +35,9 @@ impl DeviceGroups {
         Self { known, columns, null_equals_null, codes, threads, tables }
     }
 
-    /// The build side's group of each row, on the host alone where the device has no memory for them.
+    /// The build side's group of each row, on the host alone where the device has no memory for them or fails.
     pub fn look_up(&self, columns: &[ArrayRef]) -> Result<Codes> {
-        match self.known.look_up(columns)? {
+        match unless_failed(self.known.look_up(columns))? {
             Some(codes) => Ok(codes),
             None => self.look_up_in_tables(columns),
         }

@@ -21,7 +21,7 @@ use crate::index::even_stretch;
 use crate::metrics::MetricValue;
 use crate::plan::{ExecutionTree, Prefilter};
 use crate::reason::Reason;
-use crate::{DynPairIndex, KeyColumn, PrepareContext, Probe};
+use crate::{ColumnPair, DynPairIndex, KeyColumn, PrepareContext, Probe};
 
 /// Probe rows that are made ready at once for a device.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -425,11 +425,16 @@ impl PlacedEntry {
         Some(ProbedWalk { walk, probe })
     }
 
-    /// The candidates with `probe`, or of the build side itself, for a walk on the host.
+    /// The candidates with `probe`, or of the build side itself, for a walk on the host. The `sides` have the columns of
+    /// both.
     ///
     /// # Errors
-    /// A device that fails, a batch that was not made ready for this entry.
-    pub(super) fn candidates<'a>(&'a self, probe: Option<EntryProbe<'a>>) -> Result<Candidates<'a>> {
+    /// A batch that was not made ready for this entry.
+    pub(super) fn candidates<'a>(
+        &'a self,
+        probe: Option<EntryProbe<'a>>,
+        sides: ColumnPair<'_, Columns>,
+    ) -> Result<Candidates<'a>> {
         Ok(match (self, probe.map(|probe| probe.prepared)) {
             (Self::OnHost { entry, .. } | Self::OnDevice { entry, .. }, None) => {
                 Candidates::SelfJoin { rows: entry.places.rows()?, ends: entry.places.self_join_ends() }
@@ -438,7 +443,11 @@ impl PlacedEntry {
                 Self::OnHost { entry: WalkableEntry { places, .. }, .. }
                 | Self::OnDevice { entry: WalkableEntry { places, .. }, .. },
                 Some(PreparedEntry::Places(partners)),
-            ) => Candidates::Batch { rows: places.rows()?, partners: partners.rows(places.grouping())? },
+            ) => {
+                let grouping = places.grouping();
+                let again = || grouping.look_up_in_tables(sides.build, sides.probe);
+                Candidates::Batch { rows: places.rows()?, partners: partners.rows(grouping, again)? }
+            }
             (Self::Indexed { entry: IndexedEntry { index, .. }, .. }, None) => {
                 Candidates::Index { index: index.as_ref(), probe: Probe::SelfJoin }
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Result};
+use crate::error::{Result, unless_failed};
 
 use crate::NO_GROUP;
 use crate::accelerator::equality::{FoundRows, GroupedRows};
@@ -37,7 +37,7 @@ enum Places {
         grouped: Arc<dyn GroupedRows>,
         /// Rows by group on the host, fetched when they are first asked for.
         rows: OnceLock<Vec<u32>>,
-        /// What rows are looked up in where the device has no memory for them.
+        /// What rows are looked up in where the device has no memory for them, or has failed.
         tables: OnceLock<(TupleNumbering, IdMap)>,
     },
 }
@@ -148,36 +148,49 @@ impl Grouping {
         Ok((grouping, groups))
     }
 
-    /// The build side's group of each row of a probe side; tables may be made of what the build side has.
+    /// The build side's group of each row of a probe side, on the host alone where the device has no memory for them or
+    /// fails.
     ///
     /// # Errors
-    /// Groups of a self-join, a device that fails.
+    /// Groups of a self-join.
     pub fn look_up(&self, build: &Columns, probe: &Columns) -> Result<FoundGroups> {
-        let first = first_codes(probe, &self.equalities, &self.one_sided)?;
-        let others = other_codes(probe, &self.equalities);
-        let look_up = |joined: &TupleNumbering| {
-            let mut groups = first.on_host()?.to_vec();
-            joined.look_up(&mut groups, on_host(&others)?.into_iter());
-            Ok::<_, Error>(groups)
+        let found = match &self.places {
+            Places::OnHost { .. } => None,
+            Places::OnDevice { grouped, .. } => {
+                let first = first_codes(probe, &self.equalities, &self.one_sided)?;
+                unless_failed(grouped.look_up(&all_codes(&first, &other_codes(probe, &self.equalities))))?
+            }
         };
-        Ok(match &self.places {
-            Places::OnHost { joined, .. } => FoundGroups::OnHost(look_up(joined)?),
-            Places::OnDevice { grouped, tables, .. } => match grouped.look_up(&all_codes(&first, &others))? {
-                Some(found) => FoundGroups::OnDevice(found),
-                None => {
-                    let (joined, names) = match tables.get() {
-                        Some(tables) => tables,
-                        None => {
-                            let made = self.tables(build, &grouped.groups()?)?;
-                            tables.get_or_init(|| made)
-                        }
-                    };
-                    let mut groups = look_up(joined)?;
-                    names.rename(&mut groups);
-                    FoundGroups::OnHost(groups)
-                }
-            },
-        })
+        match found {
+            Some(found) => Ok(FoundGroups::OnDevice(found)),
+            None => self.look_up_in_tables(build, probe).map(FoundGroups::OnHost),
+        }
+    }
+
+    /// The build side's group of each row of a probe side, found by the host alone; tables may be made of what the build
+    /// side has.
+    ///
+    /// # Errors
+    /// Groups of a self-join.
+    pub(super) fn look_up_in_tables(&self, build: &Columns, probe: &Columns) -> Result<Vec<u32>> {
+        let first = first_codes(probe, &self.equalities, &self.one_sided)?;
+        let mut groups = first.on_host()?.to_vec();
+        let others = on_host(&other_codes(probe, &self.equalities))?.into_iter();
+        match &self.places {
+            Places::OnHost { joined, .. } => joined.look_up(&mut groups, others),
+            Places::OnDevice { grouped, tables, .. } => {
+                let (joined, names) = match tables.get() {
+                    Some(tables) => tables,
+                    None => {
+                        let made = self.tables(build, &grouped.groups()?)?;
+                        tables.get_or_init(|| made)
+                    }
+                };
+                joined.look_up(&mut groups, others);
+                names.rename(&mut groups);
+            }
+        }
+        Ok(groups)
     }
 
     /// What rows are looked up in on the host, given the group of each of the build side.

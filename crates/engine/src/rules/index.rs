@@ -17,12 +17,13 @@ use crate::atoms::{AtomColumn, PairConditions, RuleCounters, SideColumns};
 use crate::choice::Engine;
 use crate::cpu::rules::probing::{Candidates, EntryPaths, Memory, Probing};
 use crate::cpu::rules::walk::Walk;
+use crate::devices::DEVICE_FAILURES;
 use crate::equality::Groups;
 use crate::metrics::{Count, MetricValue};
 use crate::parallel::in_turn;
 use crate::plan::RulePlan;
 use crate::reason::CPU_FALLBACKS;
-use crate::{BuildContext, Cancel, Counts, Cursor, Limit, Pairs, PrepareContext};
+use crate::{BuildContext, Cancel, ColumnPair, Counts, Cursor, Limit, Pairs, PrepareContext};
 
 /// A build side with the entries of all clauses and their execution trees.
 #[derive(Debug)]
@@ -43,11 +44,36 @@ pub struct Run<'a> {
 }
 
 impl RuleIndex {
-    /// Plans the clauses over a build side and builds their entries.
+    /// Plans the clauses over a build side and builds their entries; anew where a device fails meanwhile, on those that
+    /// have not failed or on the CPU.
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read, a refused reservation, a cancelled build.
-    pub fn try_new(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
+    pub fn try_new(
+        mut source: RuleSource,
+        side: SideColumns,
+        engine: &Engine,
+        context: &BuildContext<'_>,
+    ) -> Result<Self> {
+        let (mut engine, failures) = (engine.clone(), Count::new());
+        loop {
+            match Self::build(source.clone(), side.clone(), &engine, context) {
+                Err(error) if error.is_of_device() && !error.is_device_full() => {
+                    // what was sent ahead may be on the device that has failed
+                    source.sent = None;
+                    engine = engine.without_failed();
+                    failures.add(1);
+                }
+                Ok(mut built) if failures.value() > 0 => {
+                    built.rules.counted.push(MetricValue::Count { name: DEVICE_FAILURES.into(), count: failures });
+                    return Ok(built);
+                }
+                built => return built,
+            }
+        }
+    }
+
+    fn build(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
         let coded = CodedRules::of(source, side, engine, context)?;
         let planned = PlannedRules::of(coded, context)?;
         let entered = EnteredRules::of(planned, engine, context)?;
@@ -102,11 +128,18 @@ impl RuleIndex {
         self.rules.unmatchable
     }
 
-    /// Makes a batch of the probe side ready.
+    /// Makes a batch of the probe side ready; anew where a device fails that has some of it already.
     ///
     /// # Errors
     /// Keys of a type that their measure cannot read.
     pub fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<PreparedRules> {
+        match self.prepare_once(side.clone(), context) {
+            Err(error) if error.is_of_device() => self.prepare_once(side, context),
+            prepared => prepared,
+        }
+    }
+
+    fn prepare_once(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<PreparedRules> {
         let PlacedRules { side: build, plan, entries, on, .. } = &self.rules;
         let threads = context.threads;
         let keys = side.keys.clone();
@@ -189,13 +222,9 @@ impl RuleIndex {
     ) -> Result<Counts> {
         let PlacedRules { side: BuildSide { deciders, columns, .. }, plan, entries, .. } = &self.rules;
         let pooled = self.pool.lock().ok().and_then(|mut pool| pool.pop());
-        let walk = Walk {
-            deciders,
-            build: columns,
-            probe: probe.map_or(columns, |probe| &probe.columns),
-            conditions: run.conditions,
-            cancel: run.cancel,
-        };
+        let sides = ColumnPair { build: columns, probe: probe.map_or(columns, |probe| &probe.columns) };
+        let walk =
+            Walk { deciders, build: sides.build, probe: sides.probe, conditions: run.conditions, cancel: run.cancel };
         let mut probing =
             Probing { walk, memory: pooled.unwrap_or_default(), out, counters, counts: Counts::default() };
         let (mut entry, mut start) = (0, 0);
@@ -217,10 +246,7 @@ impl RuleIndex {
             let paths = EntryPaths { number: entry, tree: own, earlier, clauses: &plan.groups[entry].clauses };
             let of_entry = probe.map(|probe| probe.entry(entry));
             let walk = placed.on_device(of_entry);
-            let on_device = match &walk {
-                Some(walk) => Some((walk, placed.needs_host() || walk.has_unknown()?)),
-                None => None,
-            };
+            let on_device = walk.as_ref().map(|walk| (walk, placed.needs_host() || walk.has_unknown()));
             if let (Some((walk, leaves)), true) = (on_device, placed.is_on_device()) {
                 let walked =
                     |out: &mut Pairs, counters: &mut RuleCounters| walk.walk(&mut within, run.cancel, out, counters);
@@ -237,7 +263,7 @@ impl RuleIndex {
             if placed.is_on_device() {
                 columns.make_ready(1);
             }
-            let candidates = placed.candidates(of_entry)?;
+            let candidates = placed.candidates(of_entry, sides)?;
             let by_index = match (candidates, on_device) {
                 (Candidates::Index { index, probe }, Some((walk, leaves))) => {
                     let left = Limit { pairs: left.pairs.max(PAIRS_AT_ONCE), ..left };
@@ -317,7 +343,9 @@ mod tests {
         let cancel = Cancel::default();
         let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
         let index = RuleIndex::try_new(source, side, &Engine::Cpu, &context).unwrap();
-        let Candidates::SelfJoin { ends, .. } = index.rules.entries[0].candidates(None).unwrap() else {
+        let columns = &index.rules.side.columns;
+        let sides = ColumnPair { build: columns, probe: columns };
+        let Candidates::SelfJoin { ends, .. } = index.rules.entries[0].candidates(None, sides).unwrap() else {
             panic!("an equality is entered by places");
         };
         let (mut start, mut stretches, mut most) = (0, 0, 0);

@@ -60,14 +60,8 @@ pub(super) struct ProbedWalk<'a> {
 
 impl ProbedWalk<'_> {
     /// Whether some rows are unknown on the device, so that the host decides their pairs.
-    ///
-    /// # Errors
-    /// Errors of the device that has the probe batch.
-    pub(super) fn has_unknown(&self) -> Result<bool> {
-        match &self.probe {
-            Some(probe) if !self.walk.has_unknown => probe.batch.has_unknown(),
-            _ => Ok(self.walk.has_unknown),
-        }
+    pub(super) fn has_unknown(&self) -> bool {
+        self.walk.has_unknown || self.probe.as_ref().is_some_and(|probe| probe.batch.has_unknown())
     }
 
     /// Appends the matches among some of the candidates from `cursor` on. `None`, and nothing is done, where no device

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::error::Result;
+use crate::error::{Result, unless_failed};
 
 use super::grouping::{FoundGroups, Grouping};
 use super::on_device::WalkedBatch;
@@ -71,17 +71,25 @@ impl ProbePlaces {
         }
     }
 
-    /// The rows, whose groups are of `grouping`.
+    /// The rows, whose groups are of `grouping`; `again` finds the groups on the host where the device has failed.
     ///
     /// # Errors
-    /// A device that fails.
-    pub(super) fn rows(&self, grouping: &Grouping) -> Result<&[(u32, Range<u32>)]> {
+    /// Errors of `again`.
+    pub(super) fn rows(
+        &self,
+        grouping: &Grouping,
+        again: impl FnOnce() -> Result<Vec<u32>>,
+    ) -> Result<&[(u32, Range<u32>)]> {
         match self {
             Self::OnHost(rows) | Self::Brought { rows, .. } => Ok(rows),
             Self::OnDevice { groups, rows, .. } => match rows.get() {
                 Some(rows) => Ok(rows),
                 None => {
-                    let placed = by_place(grouping, &groups.by_row()?);
+                    let groups = match unless_failed(groups.by_row().map(Some))? {
+                        Some(groups) => groups,
+                        None => again()?,
+                    };
+                    let placed = by_place(grouping, &groups);
                     Ok(rows.get_or_init(|| placed))
                 }
             },

@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use super::grouping::{GroupedByKeys, Grouping};
 use crate::accelerator::Accelerator;
 use crate::accelerator::rules::DeviceRules;
-use crate::atoms::{AtomColumn, AtomCondition, BandColumn, RuleRows};
+use crate::atoms::{AtomColumn, AtomCondition, RuleRows};
 use crate::condition::Condition;
 use crate::cpu::columns::{AtomDeciders, BuildAtoms, Columns};
 use crate::cpu::fingerprints::{Detail, Fingerprints, bound};
@@ -288,7 +288,7 @@ impl<'a> BuildStatistics<'a> {
     fn outcome(&self, grouped: &DrawnGroups, atom: usize) -> Option<Outcome> {
         match (self.deciders.conditions[atom], &self.build.atoms[atom]) {
             (AtomCondition::Pair, _) => return None,
-            (_, AtomColumn::Band(BandColumn { accepted, .. })) if accepted.is_empty() => return None,
+            (_, AtomColumn::Band(band)) if band.accepted.is_empty() => return None,
             _ => {}
         }
         let (columns, drawn) = match self.build.is_sampled(atom) {
