@@ -38,6 +38,10 @@ deny:
 book:
     mdbook build docs
 
+# An archive of similarity-cli for this machine's platform, with its checksum; options go to `cargo build`.
+release *options:
+    crates/cli/release {{options}}
+
 # The figures of docs/bench.
 bench:
     cargo bench

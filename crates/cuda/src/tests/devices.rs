@@ -126,7 +126,7 @@ fn joins_find_the_same_pairs() {
                 // the next batch goes to another device
                 assert_eq!(pairs_of(ours.as_ref(), probe), expected, "{condition}");
                 let metrics = ours.metrics();
-                assert!(busy(&metrics) >= (*DEVICES).min(2), "{condition}: {metrics:?}");
+                assert!(*DEVICES == 1 || busy(&metrics) > 1, "{condition}: {metrics:?}");
                 let on = format!(" on {} devices", *DEVICES);
                 assert!(*DEVICES == 1 || ours.info().path.ends_with(&on), "{}", ours.info().path);
             }
@@ -160,7 +160,7 @@ fn rankings_find_the_same_neighbours() {
                     agrees(ours.as_ref(), ranking.clone(), (&build, &probe), &ranks, (wanted, some));
                 }
                 let metrics = ours.metrics();
-                assert!(busy(&metrics) >= (*DEVICES).min(2), "{condition}: {metrics:?}");
+                assert!(*DEVICES == 1 || busy(&metrics) > 1, "{condition}: {metrics:?}");
             }
         }
     }
@@ -195,7 +195,7 @@ fn rules_find_the_same_pairs() {
             assert_eq!((&found.0, &found.1.witnesses), (&expected.0, &expected.1.witnesses), "case {case}");
         }
         let metrics = ours.metrics();
-        assert!(busy(&metrics) >= (*DEVICES).min(2), "case {case}: {metrics:?}");
+        assert!(*DEVICES == 1 || busy(&metrics) > 1, "case {case}: {metrics:?}");
         let on = format!(" on {} devices", *DEVICES);
         assert!(*DEVICES == 1 || ours.chosen().iter().any(|chosen| chosen.contains(&on)), "{:?}", ours.chosen());
     }
