@@ -10,7 +10,8 @@ use similarity_engine::error::Result;
 
 use super::known::{KnownKeys, number_strings};
 use super::numbers::{MOST_ROWS, are_too_many, on_stream};
-use super::records::{Numbering, RowsByNumber, Which};
+use super::records::{Numbering, RowsByNumber};
+use super::sort_keys::Which;
 use crate::arrow_strings::ArrowStrings;
 use crate::fault::Fault;
 use crate::memory::Budget;

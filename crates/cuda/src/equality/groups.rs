@@ -8,7 +8,8 @@ use similarity_engine::error::{Error, Result, internal_err};
 
 use super::known::{FoundNumbers, KnownNumbers};
 use super::numbers::{NumbersOnDevice, are_too_many, gather, on_stream};
-use super::records::{Numbering, OneOrTwo, RowsByNumber, Which};
+use super::records::{Numbering, OneOrTwo, RowsByNumber};
+use super::sort_keys::Which;
 use crate::buffer::Buffer;
 use crate::memory::Budget;
 use similarity_engine::accelerator::equality::{FoundRows, GroupedRows};

@@ -9,7 +9,8 @@ use similarity_engine::error::{Result, internal_err};
 
 use super::numbers::{NumbersOnDevice, are_too_many, on_stream};
 use super::origin::Origin;
-use super::records::{Joint, Numbering, OneOrTwo, Records, RowsByNumber, Span, Which};
+use super::records::{Numbering, OneOrTwo, Records, RowsByNumber};
+use super::sort_keys::{Joint, Span, Which};
 use crate::arrow_strings::ArrowStrings;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
@@ -80,7 +81,7 @@ impl FoundNumbers {
     /// These numbers, ascending, and their rows, ascending among those of one number; behind them whatever.
     pub(crate) fn in_order(&self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<KeyedRows, Fault> {
         let numbers = OneOrTwo { left: &self.numbers, right: None };
-        Records::of_numbers(budget, stream, numbers, Joint::of_one(&self.numbers))?.sorted(budget, stream)
+        Records::of_numbers(budget, stream, numbers, Joint::of_one(self.numbers.bits()))?.sorted(budget, stream)
     }
 }
 
@@ -212,9 +213,9 @@ impl KnownNumbers {
         numbers: OneOrTwo<'_>,
         numbering: Numbering,
     ) -> Result<Option<(RowsByNumber, Option<Self>)>, Fault> {
-        let Some(joint) = Joint::of(numbers) else { return Ok(None) };
+        let Some(joint) = numbers.joint() else { return Ok(None) };
         let records = Records::of_numbers(budget, stream, numbers, joint)?;
-        let origin = Origin::of_numbers(numbers, joint, numbering.which);
+        let origin = numbers.origin(joint, numbering.which);
         let none = ArrowStringsOnDevice::default();
         let by_number = RowsByNumber::of(budget, stream, records, numbering, none, origin)?;
         let Some(mut by_number) = by_number else { return Ok(None) };

@@ -10,6 +10,7 @@ mod known;
 mod numbers;
 mod origin;
 mod records;
+mod sort_keys;
 #[cfg(test)]
 mod tests;
 

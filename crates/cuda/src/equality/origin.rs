@@ -8,7 +8,7 @@ use similarity_engine::equality::{Codes, Values};
 use similarity_engine::error::{Result, internal_err};
 use similarity_engine::hash::mix;
 
-use super::records::{Joint, OneOrTwo, Span, Which};
+use super::sort_keys::{Joint, Span, Which};
 use crate::kernels::NULL_STRING;
 
 /// What the rows of a build side have their numbers by.
@@ -23,15 +23,6 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Origin by the numbers of one or two keys; nothing where these have none.
-    pub(super) fn of_numbers(OneOrTwo { left, right }: OneOrTwo<'_>, joint: Joint, which: Which) -> Option<Self> {
-        let right = match right {
-            Some(right) => Some(right.origin.clone()?),
-            None => None,
-        };
-        Some(Self::Numbers { left: left.origin.clone()?, right, joint, which })
-    }
-
     /// The number of each row, [`NO_GROUP`] where it has none.
     ///
     /// # Errors

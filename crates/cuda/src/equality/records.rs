@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, Int64Array};
-use arrow::compute::{max, min};
 use cudarc::driver::CudaStream;
 
 use super::numbers::NumbersOnDevice;
 use super::origin::Origin;
+use super::sort_keys::{Joint, Span, Which};
 use crate::arrow_strings::Validity;
 use crate::buffer::Buffer;
 use crate::fault::Fault;
@@ -19,24 +19,6 @@ use crate::memory::Budget;
 use crate::sort::sort;
 use crate::wait::wait;
 
-/// How numbers become keys.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
-    pub(super) least: i64,
-    /// How far the greatest is above the least, and 1.
-    pub(super) none: u64,
-}
-
-impl Span {
-    /// Span of a build side's numbers; `None` where they are too far from each other.
-    pub(super) fn of(numbers: &Int64Array) -> Option<Self> {
-        let (least, most) = (min(numbers).unwrap_or(0), max(numbers).unwrap_or(0));
-        let none = most.abs_diff(least).checked_add(1)?;
-        // numbers of another side that are none of these have the key behind
-        none.checked_add(1).map(|_| Self { least, none })
-    }
-}
-
 /// The numbers that rows have in one or two keys.
 #[derive(Clone, Copy)]
 pub(super) struct OneOrTwo<'a> {
@@ -44,24 +26,19 @@ pub(super) struct OneOrTwo<'a> {
     pub(super) right: Option<&'a NumbersOnDevice>,
 }
 
-/// How the numbers that rows have in one or two keys become one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Joint {
-    /// Bits of the second number.
-    pub(super) bits: u32,
-    pub(super) none: u64,
-}
-
-impl Joint {
-    /// Joint of a build side's numbers; `None` where they have too many bits together.
-    pub(super) fn of(OneOrTwo { left, right }: OneOrTwo<'_>) -> Option<Self> {
-        let bits = right.map_or(0, NumbersOnDevice::bits);
-        Some(Self { bits, none: 1u64.checked_shl(left.bits() + bits)? })
+impl OneOrTwo<'_> {
+    /// How they become one; `None` where they have too many bits together.
+    pub(super) fn joint(self) -> Option<Joint> {
+        Joint::of(self.left.bits(), self.right.map_or(0, NumbersOnDevice::bits))
     }
 
-    /// Joint of the numbers of one key, which have room enough.
-    pub(super) fn of_one(numbers: &NumbersOnDevice) -> Self {
-        Self { bits: 0, none: 1 << numbers.bits() }
+    /// What the host gives the rows their common numbers by; nothing where it cannot.
+    pub(super) fn origin(self, joint: Joint, which: Which) -> Option<Origin> {
+        let right = match self.right {
+            Some(right) => Some(right.origin.clone()?),
+            None => None,
+        };
+        Some(Origin::Numbers { left: self.left.origin.clone()?, right, joint, which })
     }
 }
 
@@ -127,23 +104,6 @@ impl Records {
     /// The keys in order, and their rows.
     pub(super) fn sorted(self, budget: &Budget, stream: &Arc<CudaStream>) -> Result<KeyedRows, Fault> {
         sort(budget, stream, self.keyed, self.count, u64::BITS - self.none.leading_zeros())
-    }
-}
-
-/// Which rows have a number.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
-    /// Rows that have a value.
-    Valued,
-    /// All: having no value is one.
-    All,
-    /// Rows that have a value which another row has, too.
-    Paired,
-}
-
-impl Which {
-    pub(super) fn with_values(null_equals_null: bool) -> Self {
-        if null_equals_null { Self::All } else { Self::Valued }
     }
 }
 

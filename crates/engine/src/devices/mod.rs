@@ -117,7 +117,7 @@ impl Devices {
         self.0.iter().min_by_key(order).unwrap_or_else(|| unreachable!("there is one at least"))
     }
 
-    /// Those that have not failed; `None` where all have, or none of them.
+    /// Devices that have not failed; `None` where all have, or none.
     pub(crate) fn without_failed(&self) -> Option<Self> {
         let works: Vec<_> = self.0.iter().filter(|device| !device.has_failed()).cloned().collect();
         (!works.is_empty() && works.len() < self.0.len()).then_some(Self(works))

@@ -425,8 +425,8 @@ impl PlacedEntry {
         Some(ProbedWalk { walk, probe })
     }
 
-    /// The candidates with `probe`, or of the build side itself, for a walk on the host. The `sides` have the columns of
-    /// both.
+    /// The candidates with `probe`, or of the build side itself, for a walk on the host. The `sides` have the columns
+    /// of both.
     ///
     /// # Errors
     /// A batch that was not made ready for this entry.

@@ -167,8 +167,8 @@ impl Grouping {
         }
     }
 
-    /// The build side's group of each row of a probe side, found by the host alone; tables may be made of what the build
-    /// side has.
+    /// The build side's group of each row of a probe side, found by the host alone; tables may be made of what the
+    /// build side has.
     ///
     /// # Errors
     /// Groups of a self-join.
