@@ -224,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// The engine once a device has failed: the devices that have not, or the CPU where there is none, or where none is
-    /// known to have failed.
+    /// The engine for a build that a device has ended: under `auto` all devices that have not failed, whatever the
+    /// work. Later it is those of them that have not failed meanwhile; the CPU where there is none, or where all work.
     pub(super) fn without_failed(&self) -> Self {
         let devices = match self {
             Self::Cpu => None,

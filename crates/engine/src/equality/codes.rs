@@ -1,6 +1,6 @@
 //! Numbers that stand for the values of a key.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::Result;
 use arrow::buffer::BooleanBuffer;
@@ -13,6 +13,8 @@ use crate::accelerator::numbers::DeviceNumbers;
 pub struct Codes {
     /// Codes by row on the host: given there, or fetched from the device when they are first asked for.
     by_row: Arc<OnceLock<Vec<u32>>>,
+    /// Held by the thread that fetches them.
+    fetching: Arc<Mutex<()>>,
     /// Codes on the device that has given them.
     on_device: Option<Arc<dyn DeviceNumbers>>,
     /// Rows that have a code, where that is known without the codes.
@@ -22,7 +24,7 @@ pub struct Codes {
 impl Codes {
     /// Codes that a device has given, and the rows that have one, as far as that is known.
     pub fn from_device(on_device: Arc<dyn DeviceNumbers>, having_one: Option<BooleanBuffer>) -> Self {
-        Self { by_row: Arc::default(), on_device: Some(on_device), having_one }
+        Self { by_row: Arc::default(), fetching: Arc::default(), on_device: Some(on_device), having_one }
     }
 
     /// Codes on the device that has given them.
@@ -36,9 +38,10 @@ impl Codes {
     /// A device that fails.
     pub fn on_host(&self) -> Result<&[u32]> {
         if let (None, Some(on_device)) = (self.by_row.get(), &self.on_device) {
-            let fetched = on_device.by_row()?;
-            // another thread may have done so meanwhile
-            let _ = self.by_row.set(fetched);
+            let _fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.by_row.get().is_none() {
+                let _ = self.by_row.set(on_device.by_row()?);
+            }
         }
         Ok(self.fetched())
     }
@@ -101,7 +104,7 @@ impl Codes {
 
 impl From<Vec<u32>> for Codes {
     fn from(by_row: Vec<u32>) -> Self {
-        Self { by_row: Arc::new(by_row.into()), on_device: None, having_one: None }
+        Self { by_row: Arc::new(by_row.into()), fetching: Arc::default(), on_device: None, having_one: None }
     }
 }
 

@@ -7,7 +7,7 @@ mod on_device;
 mod rows;
 mod values;
 
-use crate::error::{Result, internal_err};
+use crate::error::{Result, internal_err, unless_failed};
 use arrow::array::{Array, ArrayRef};
 
 use super::accelerator::Accelerator;
@@ -43,17 +43,18 @@ pub struct Numberer<'a> {
 }
 
 impl Groups {
-    /// The groups of `columns`, and the group of each row; those of keys of common types as `by` says.
+    /// The groups of `columns`, and the group of each row; those of keys of common types as `by` says, or by the host
+    /// where the device fails.
     ///
     /// # Errors
-    /// A device that fails.
+    /// Columns of a type without an order in Arrow's row format.
     pub fn build(columns: &[ArrayRef], null_equals_null: Vec<bool>, by: Numberer<'_>) -> Result<(Self, Codes)> {
         if columns.is_empty() || !columns.iter().all(|column| Values::supports(column.data_type())) {
             let (groups, ids) = RowGroups::build(columns, null_equals_null)?;
             return Ok((Self::Rows(groups), ids.into()));
         }
         if let Some(budget) = by.device
-            && let Some((codes, known)) = budget.number_keys(columns, &null_equals_null, !by.self_join)?
+            && let Some((codes, known)) = unless_failed(budget.number_keys(columns, &null_equals_null, !by.self_join))?
         {
             let device = |known| DeviceGroups::new(known, columns, null_equals_null, &codes, by.threads);
             let groups = known.map_or(Self::SelfJoin, |known| Self::Device(Box::new(device(known))));

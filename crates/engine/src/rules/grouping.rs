@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::error::{Result, unless_failed};
 
@@ -37,6 +37,8 @@ enum Places {
         grouped: Arc<dyn GroupedRows>,
         /// Rows by group on the host, fetched when they are first asked for.
         rows: OnceLock<Vec<u32>>,
+        /// Held by the thread that fetches them.
+        fetching: Mutex<()>,
         /// What rows are looked up in where the device has no memory for them, or has failed.
         tables: OnceLock<(TupleNumbering, IdMap)>,
     },
@@ -131,7 +133,8 @@ impl Grouping {
             Some(grouped) => {
                 let alone = grouped.alone();
                 let groups = GroupsByRow::OnDevice(Arc::clone(&grouped));
-                (Places::OnDevice { grouped, rows: OnceLock::new(), tables: OnceLock::new() }, groups, alone)
+                let (rows, tables) = (OnceLock::new(), OnceLock::new());
+                (Places::OnDevice { grouped, rows, fetching: Mutex::default(), tables }, groups, alone)
             }
             None => {
                 let (joined, groups) = join(&first, &others, by.threads)?;
@@ -212,13 +215,14 @@ impl Grouping {
     pub fn rows(&self) -> Result<&[u32]> {
         match &self.places {
             Places::OnHost { rows, .. } => Ok(rows),
-            Places::OnDevice { grouped, rows, .. } => match rows.get() {
-                Some(rows) => Ok(rows),
-                None => {
-                    let fetched = grouped.rows()?;
-                    Ok(rows.get_or_init(|| fetched))
+            Places::OnDevice { grouped, rows, fetching, .. } => {
+                let fetching = rows.get().is_none().then(|| fetching.lock().unwrap_or_else(PoisonError::into_inner));
+                if rows.get().is_none() {
+                    let _ = rows.set(grouped.rows()?);
                 }
-            },
+                drop(fetching);
+                Ok(rows.get().map_or(&[], Vec::as_slice))
+            }
         }
     }
 

@@ -56,7 +56,7 @@ impl RuleIndex {
         context: &BuildContext<'_>,
     ) -> Result<Self> {
         let (mut engine, failures) = (engine.clone(), Count::new());
-        loop {
+        while !matches!(engine, Engine::Cpu) {
             match Self::build(source.clone(), side.clone(), &engine, context) {
                 Err(error) if error.is_of_device() && !error.is_device_full() => {
                     // what was sent ahead may be on the device that has failed
@@ -64,13 +64,18 @@ impl RuleIndex {
                     engine = engine.without_failed();
                     failures.add(1);
                 }
-                Ok(mut built) if failures.value() > 0 => {
-                    built.rules.counted.push(MetricValue::Count { name: DEVICE_FAILURES.into(), count: failures });
-                    return Ok(built);
-                }
-                built => return built,
+                built => return built.map(|built| built.after(failures)),
             }
         }
+        Ok(Self::build(source, side, &engine, context)?.after(failures))
+    }
+
+    /// The index, with the devices that have failed before it was built among its metrics.
+    fn after(mut self, failures: Count) -> Self {
+        if failures.value() > 0 {
+            self.rules.counted.push(MetricValue::Count { name: DEVICE_FAILURES.into(), count: failures });
+        }
+        self
     }
 
     fn build(source: RuleSource, side: SideColumns, engine: &Engine, context: &BuildContext<'_>) -> Result<Self> {
@@ -134,7 +139,7 @@ impl RuleIndex {
     /// Keys of a type that their measure cannot read.
     pub fn prepare(&self, side: SideColumns, context: &PrepareContext<'_>) -> Result<PreparedRules> {
         match self.prepare_once(side.clone(), context) {
-            Err(error) if error.is_of_device() => self.prepare_once(side, context),
+            Err(error) if error.is_of_device() && !error.is_device_full() => self.prepare_once(side, context),
             prepared => prepared,
         }
     }
