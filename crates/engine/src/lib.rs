@@ -26,6 +26,7 @@ mod erased;
 pub mod error;
 mod explain;
 mod fallback;
+mod fetched;
 pub mod gallop;
 pub mod hash;
 mod index;

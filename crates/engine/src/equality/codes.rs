@@ -1,20 +1,19 @@
 //! Numbers that stand for the values of a key.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use crate::error::Result;
 use arrow::buffer::BooleanBuffer;
 
 use crate::NO_GROUP;
 use crate::accelerator::numbers::DeviceNumbers;
+use crate::fetched::Fetched;
 
 /// A number for each row: equal ones mean equal values, and [`NO_GROUP`] equals nothing.
 #[derive(Debug, Clone)]
 pub struct Codes {
     /// Codes by row on the host: given there, or fetched from the device when they are first asked for.
-    by_row: Arc<OnceLock<Vec<u32>>>,
-    /// Held by the thread that fetches them.
-    fetching: Arc<Mutex<()>>,
+    by_row: Arc<Fetched>,
     /// Codes on the device that has given them.
     on_device: Option<Arc<dyn DeviceNumbers>>,
     /// Rows that have a code, where that is known without the codes.
@@ -24,7 +23,7 @@ pub struct Codes {
 impl Codes {
     /// Codes that a device has given, and the rows that have one, as far as that is known.
     pub fn from_device(on_device: Arc<dyn DeviceNumbers>, having_one: Option<BooleanBuffer>) -> Self {
-        Self { by_row: Arc::default(), fetching: Arc::default(), on_device: Some(on_device), having_one }
+        Self { by_row: Arc::default(), on_device: Some(on_device), having_one }
     }
 
     /// Codes on the device that has given them.
@@ -37,13 +36,10 @@ impl Codes {
     /// # Errors
     /// A device that fails.
     pub fn on_host(&self) -> Result<&[u32]> {
-        if let (None, Some(on_device)) = (self.by_row.get(), &self.on_device) {
-            let _fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.by_row.get().is_none() {
-                let _ = self.by_row.set(on_device.by_row()?);
-            }
+        match &self.on_device {
+            Some(on_device) => self.by_row.get_or_fetch(|| on_device.by_row()),
+            None => Ok(self.fetched()),
         }
-        Ok(self.fetched())
     }
 
     /// Codes by row, as a vector of their own.
@@ -52,12 +48,15 @@ impl Codes {
     /// A device that fails.
     pub fn into_vec(self) -> Result<Vec<u32>> {
         self.on_host()?;
-        Ok(Arc::unwrap_or_clone(self.by_row).into_inner().unwrap_or_default())
+        match Arc::try_unwrap(self.by_row) {
+            Ok(by_row) => Ok(by_row.into_vec()),
+            Err(shared) => Ok(shared.get().unwrap_or_default().to_vec()),
+        }
     }
 
     /// Codes by row, as far as somebody has asked for those of a device before.
     pub fn fetched(&self) -> &[u32] {
-        self.by_row.get().map_or(&[], Vec::as_slice)
+        self.by_row.get().unwrap_or_default()
     }
 
     /// Rows that have a code.
@@ -104,7 +103,7 @@ impl Codes {
 
 impl From<Vec<u32>> for Codes {
     fn from(by_row: Vec<u32>) -> Self {
-        Self { by_row: Arc::new(by_row.into()), fetching: Arc::default(), on_device: None, having_one: None }
+        Self { by_row: Arc::new(by_row.into()), on_device: None, having_one: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, unless_failed};
 
@@ -11,6 +11,7 @@ use crate::accelerator::equality::{FoundRows, GroupedRows};
 use crate::atoms::{AtomColumn, AtomCondition};
 use crate::cpu::columns::Columns;
 use crate::equality::{Codes, IdMap, Numberer};
+use crate::fetched::Fetched;
 use crate::numbering::TupleNumbering;
 
 /// The rows of a build side by what they have in some equalities, as far as they satisfy some conditions of one side;
@@ -36,9 +37,7 @@ enum Places {
     OnDevice {
         grouped: Arc<dyn GroupedRows>,
         /// Rows by group on the host, fetched when they are first asked for.
-        rows: OnceLock<Vec<u32>>,
-        /// Held by the thread that fetches them.
-        fetching: Mutex<()>,
+        rows: Fetched,
         /// What rows are looked up in where the device has no memory for them, or has failed.
         tables: OnceLock<(TupleNumbering, IdMap)>,
     },
@@ -133,8 +132,7 @@ impl Grouping {
             Some(grouped) => {
                 let alone = grouped.alone();
                 let groups = GroupsByRow::OnDevice(Arc::clone(&grouped));
-                let (rows, tables) = (OnceLock::new(), OnceLock::new());
-                (Places::OnDevice { grouped, rows, fetching: Mutex::default(), tables }, groups, alone)
+                (Places::OnDevice { grouped, rows: Fetched::default(), tables: OnceLock::new() }, groups, alone)
             }
             None => {
                 let (joined, groups) = join(&first, &others, by.threads)?;
@@ -215,14 +213,7 @@ impl Grouping {
     pub fn rows(&self) -> Result<&[u32]> {
         match &self.places {
             Places::OnHost { rows, .. } => Ok(rows),
-            Places::OnDevice { grouped, rows, fetching, .. } => {
-                let fetching = rows.get().is_none().then(|| fetching.lock().unwrap_or_else(PoisonError::into_inner));
-                if rows.get().is_none() {
-                    let _ = rows.set(grouped.rows()?);
-                }
-                drop(fetching);
-                Ok(rows.get().map_or(&[], Vec::as_slice))
-            }
+            Places::OnDevice { grouped, rows, .. } => rows.get_or_fetch(|| grouped.rows()),
         }
     }
 
