@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, exec_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Metric, MetricBuilder, SpillMetrics};
@@ -20,7 +20,7 @@ use super::build_side::{BuildSide, Indexed, Matched, RankedRows, may_be_needless
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
-use super::engine::{EngineResult, engine_error, metric, open_ahead};
+use super::engine::{EngineResult, engine_error, may_use_device, metric, open_ahead};
 use super::index_file::IndexFile;
 use super::join_metrics::BuildMetrics;
 use super::kept::{Keeping, KeptKey, KeptPart};
@@ -50,6 +50,8 @@ pub(super) struct BuildTask<M> {
     pub keeps_order: bool,
     /// Whether a ranking fails rather than goes to disk.
     pub stays_in_memory: bool,
+    /// Columns that nothing reads once their keys are indexed.
+    pub keys_only: Vec<usize>,
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
@@ -174,17 +176,22 @@ async fn build<M: JoinStrategy>(
     let is_divisible = matching.info().divisible && !task.task.keeps_order;
     let can_be_cut = is_divisible || ranking.is_some();
     let divides = is_divisible && has_files;
+    // by the pool, or by a device
+    let may_be_refused =
+        !matches!(context.memory_pool().memory_limit(), MemoryLimit::Infinite) || may_use_device(matching.engine());
     let (refusal, batches, rest) = match collect(input, &task, &reservation).await? {
         Collected::Whole(batch, device) => {
-            let (indexing, whole) = (Arc::clone(&task), batch.clone());
+            // what a chunk on disk would be made of
+            let whole = may_be_refused.then(|| batch.clone());
+            let indexing = Arc::clone(&task);
             let indexing = move || {
                 let device = device.as_ref();
                 let kept = Kept::None;
-                let rows = ToIndex { batch: whole, device, matched: None, ranked: None, divides, kept, keeping };
+                let rows = ToIndex { batch, device, matched: None, ranked: None, divides, kept, keeping };
                 indexing.index(rows, reservation, &cancel)
             };
             match blocking(indexing).await {
-                Err(error) if Refusal::of(&error).is_some() => (error, vec![batch], None),
+                Err(error) if Refusal::of(&error).is_some() => (error, whole.into_iter().collect(), None),
                 built => return built.map(|build| Built::Whole(Arc::new(build))),
             }
         }
@@ -418,7 +425,7 @@ impl<M: JoinStrategy> Task<M> {
 
     fn index(&self, rows: ToIndex<'_>, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
         let ToIndex { batch, device, matched, ranked, divides, kept, keeping } = rows;
-        let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
+        let BuildTask { spec, matching, self_join, partitions, keys_only, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
         let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
         let self_join = *self_join && matched.is_none();
@@ -440,14 +447,26 @@ impl<M: JoinStrategy> Task<M> {
             reserve: &|bytes| reservation.try_grow(bytes).map_err(engine_error),
         };
         let ranks = ranked.as_ref().map(|rows| rows.ranks.as_slice());
-        let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part, ranks };
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
-        let (matcher, failed) = match (matching.build(rows, &context), &equalities) {
-            (Ok(matcher), _) => (matcher, None),
-            (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
-                (equalities.build(rows, &context)?, Some(error))
+        let keys = if keys_only.is_empty() { Ok(None) } else { matching.keys(spec.build, &batch) };
+        let (batch, matcher, failed, equalities) = match keys {
+            Ok(Some(keys)) => {
+                let batch = without_values(batch, keys_only)?;
+                let matcher = matching.build_of_keys(spec.build, keys, &context)?;
+                // which would read the rows
+                (batch, matcher, None, None)
             }
-            (Err(error), _) => return Err(error),
+            keys => {
+                let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part, ranks };
+                match (keys.and_then(|_| matching.build(rows, &context)), equalities) {
+                    (Ok(matcher), equalities) => (batch, matcher, None, equalities),
+                    (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
+                        let matcher = equalities.build(rows, &context)?;
+                        (batch, matcher, Some(error), Some(equalities))
+                    }
+                    (Err(error), _) => return Err(error),
+                }
+            }
         };
         let is_chunk = matched.is_some();
         let matched = matched.unwrap_or_else(|| match emission.build {
@@ -545,6 +564,19 @@ impl<M: JoinStrategy> Task<M> {
             },
         }
     }
+}
+
+/// The rows with NULLs for the values of some columns, which take next to no memory.
+fn without_values(batch: RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
+    let (schema, mut arrays, rows) = batch.into_parts();
+    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+    for &column in columns {
+        arrays[column] = new_null_array(arrays[column].data_type(), rows);
+        fields[column] = Arc::new(fields[column].as_ref().clone().with_nullable(true));
+    }
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
 }
 
 impl<M: JoinStrategy> Indexing for Task<M> {

@@ -32,6 +32,11 @@ pub(super) fn open(engine: EngineSpec) -> Result<Engine> {
     engine.open(platform()).or_datafusion()
 }
 
+/// Whether a plan may run on a device, as far as is known before one is opened.
+pub(super) fn may_use_device(engine: EngineSpec) -> bool {
+    engine.asked != Asked::Cpu && platform().is_some_and(Platform::has_driver)
+}
+
 /// Opens a device that a plan asks for while its rows are read. Whoever needs the device waits for it, and is told what
 /// fails.
 pub(super) fn open_ahead(engine: EngineSpec) -> Option<SpawnedTask<()>> {

@@ -1,5 +1,6 @@
 //! The operator that a plan shows.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,6 +10,7 @@ use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
@@ -35,11 +37,12 @@ use super::output::Output;
 use super::probe::Prober;
 use super::probe_input::ProbeInput;
 use super::rules::RuleStrategy;
+use super::settled::Settles;
 use super::similarity::SimilarityStrategy;
 use super::spec::{JoinInputs, JoinSpec};
 use super::strategy::JoinStrategy;
 use super::stream::join_stream;
-use crate::config::SimilarityOptions;
+use crate::config::{SimilarityOptions, Verify};
 use similarity_engine::Cancel;
 
 /// Joins two inputs on a similarity condition, by an index over one of them.
@@ -241,7 +244,27 @@ impl<M: JoinStrategy> JoinExec<M> {
         self.stays_in_memory.store(true, Ordering::Relaxed);
     }
 
-    fn build_task(&self) -> BuildTask<M> {
+    /// Columns of the build side that keys are made of and nothing else reads: neither the output nor a residual or a
+    /// check, nor another query.
+    fn keys_only(&self, context: &TaskContext) -> Vec<usize> {
+        let JoinSpec { build, ref residual, .. } = *self.spec;
+        let is_checked = SimilarityOptions::of(context.session_config().options()).verify != Verify::Off;
+        let is_settled = Settles::of(Emission::of(self.spec.join_type, build)).is_some();
+        // a row of the other side whose keys cannot be evaluated is compared with all rows
+        let of_others = || self.matching.expressions();
+        let cannot_fail = self.inputs.is_self_join() || of_others().iter().all(|key| key.is::<Column>());
+        if is_checked || is_settled || !cannot_fail || self.spec.index.is_some() {
+            return Vec::new();
+        }
+        let sides = if self.inputs.is_self_join() { &[JoinSide::Left, JoinSide::Right][..] } else { &[build] };
+        let of_filters = residual.iter().flat_map(JoinFilter::column_indices);
+        let of_filters = of_filters.filter(|column| sides.contains(&column.side)).map(|column| column.index);
+        let of_output = sides.iter().flat_map(|&side| self.output.columns_of(side));
+        let read: HashSet<usize> = of_filters.chain(of_output).collect();
+        (0..self.inputs.side(build).schema().fields().len()).filter(|column| !read.contains(column)).collect()
+    }
+
+    fn build_task(&self, context: &TaskContext) -> BuildTask<M> {
         BuildTask {
             spec: Arc::clone(&self.spec),
             matching: Arc::clone(&self.matching),
@@ -249,6 +272,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             self_join: self.inputs.is_self_join(),
             keeps_order: self.order.is_some(),
             stays_in_memory: self.stays_in_memory.load(Ordering::Relaxed),
+            keys_only: self.keys_only(context),
             partitions: self.properties.partitioning.partition_count() / self.builds.len(),
             metrics: BuildMetrics::new(&self.metrics),
             join_metrics: self.metrics.clone(),
@@ -467,7 +491,7 @@ impl<M: JoinStrategy> ExecutionPlan for JoinExec<M> {
                 ProbeInput::Batches(probe.execute(partition, Arc::clone(&context))?)
             }
         };
-        let build = build.join(self.build_task(), (build_input, number), &context)?;
+        let build = build.join(self.build_task(&context), (build_input, number), &context)?;
         // a build side of its own is probed by one partition
         let share = if self.builds.len() > 1 { 0 } else { partition };
         Ok(join_stream(self.prober(partition, &context), build, input, share))

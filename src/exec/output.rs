@@ -32,6 +32,11 @@ impl Output {
         Self { schema: Arc::new(schema), columns: projection.iter().map(|&i| columns[i].clone()).collect() }
     }
 
+    /// The columns of a side that come out.
+    pub(super) fn columns_of(&self, side: JoinSide) -> impl Iterator<Item = usize> {
+        self.columns.iter().filter(move |column| column.side == side).map(|column| column.index)
+    }
+
     /// `rows` output rows.
     pub(super) fn assemble(&self, left: SideRows<'_>, right: SideRows<'_>, rows: usize) -> Result<RecordBatch> {
         let columns = self.columns.iter().map(|c| pick(c, left, right, rows)).collect::<Result<_>>()?;

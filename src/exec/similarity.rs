@@ -15,7 +15,7 @@ use super::explain::{self, Explained};
 use super::kept::{KeptIndex, KeptKey, KeptPart};
 use super::same_rows::are_built_in;
 use super::spec::{EqualityExprs, of_build};
-use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, RegionKey, Run, StrategyInfo};
+use super::strategy::{BuildKeys, BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, RegionKey, Run, StrategyInfo};
 use crate::predicate::Condition;
 use similarity_engine::accelerator::Accelerator;
 use similarity_engine::choice::{Engine, EngineSpec};
@@ -63,6 +63,11 @@ impl SimilarityStrategy {
 }
 
 impl SideKeys {
+    fn evaluate(&self, batch: &RecordBatch) -> Result<BuildKeys> {
+        let values = self.values(batch)?;
+        Ok(BuildKeys { values, equalities: equality::evaluate_all(&self.equalities, batch)? })
+    }
+
     fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let of = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(batch.num_rows());
         // an index makes numbers of the type that it needs itself, by all threads
@@ -120,38 +125,55 @@ impl JoinStrategy for SimilarityStrategy {
     }
 
     fn load(&self, rows: BuildRows<'_>, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<KeptPart> {
-        let groups = self.groups(rows.side, rows.batch, None, context)?.map(|(groups, _)| groups);
+        let equalities = equality::evaluate_all(&self.of(rows.side).equalities, rows.batch)?;
+        let groups = self.groups(&equalities, None, context)?.map(|(groups, _)| groups);
         let info = IndexInfo::load(source).or_datafusion()?;
         let index = cpu::load(of_build(self.condition, rows.side), source, context).or_datafusion()?;
         Ok(Arc::new(IndexedKeys { groups, numbering: Vec::new(), index, info, reason: Reason::default() }))
     }
 
+    fn keys(&self, side: JoinSide, batch: &RecordBatch) -> Result<Option<BuildKeys>> {
+        match self.condition {
+            Condition::Set { .. } => self.of(side).evaluate(batch).map(Some),
+            // strings are what their index compares, and rows may have to decide about vectors
+            Condition::Edit { .. } | Condition::Vector(_) => Ok(None),
+        }
+    }
+
+    fn build_of_keys(&self, side: JoinSide, keys: BuildKeys, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
+        let indexed = self.index(side, keys, context)?;
+        Ok(self.matcher(side, Arc::new(indexed)))
+    }
+
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let BuildRows { side, batch, kept, .. } = rows;
         let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
-        let indexed = match kept {
-            Some(Ok(kept)) => kept,
-            _ => Arc::new(self.index(side, batch, context)?),
-        };
-        let label = explain::label(self.condition, &self.left_key, &self.right_key);
-        Ok(Box::new(SimilarityMatcher { indexed, probe: self.of(side.negate()), label }))
+        match kept {
+            Some(Ok(kept)) => Ok(self.matcher(side, kept)),
+            _ => self.build_of_keys(side, self.of(side).evaluate(batch)?, context),
+        }
     }
 }
 
 impl SimilarityStrategy {
-    /// Indexes the keys of `batch`.
-    fn index(&self, side: JoinSide, batch: &RecordBatch, context: &BuildContext<'_>) -> Result<IndexedKeys> {
-        let keys = self.of(side);
-        let values = keys.values(batch)?;
+    /// What probes an index of a side with rows of the other one.
+    fn matcher(&self, side: JoinSide, indexed: Arc<IndexedKeys>) -> Box<DynBuiltJoin> {
+        let label = explain::label(self.condition, &self.left_key, &self.right_key);
+        Box::new(SimilarityMatcher { indexed, probe: self.of(side.negate()), label })
+    }
+
+    /// Indexes the keys of a side.
+    fn index(&self, side: JoinSide, keys: BuildKeys, context: &BuildContext<'_>) -> Result<IndexedKeys> {
+        let BuildKeys { values, equalities } = keys;
         let engine = engine::open(self.engine)?;
         // under `auto` a device is chosen by the work that groups leave
         let device = match &engine {
-            Engine::Devices(devices) if devices.platform().serves(self.condition) && !keys.equalities.is_empty() => {
-                engine.device_of_keys(batch.num_rows(), context)
+            Engine::Devices(devices) if devices.platform().serves(self.condition) && !equalities.is_empty() => {
+                engine.device_of_keys(values.len(), context)
             }
             Engine::Devices(_) | Engine::Auto { .. } | Engine::Cpu => None,
         };
-        let (groups, ids) = match self.groups(side, batch, device.as_deref(), context)? {
+        let (groups, ids) = match self.groups(&equalities, device.as_deref(), context)? {
             Some((groups, ids)) => (Some(groups), Some(ids.into_vec().or_datafusion()?)),
             None => (None, None),
         };
@@ -167,24 +189,20 @@ impl SimilarityStrategy {
         };
         Ok(IndexedKeys { groups, numbering, index, info, reason })
     }
-}
 
-impl SimilarityStrategy {
-    /// The groups of the equality keys of `batch`, and the group of each row; none without equality keys.
+    /// The groups of equality keys, and the group of each row; none without equality keys.
     fn groups(
         &self,
-        side: JoinSide,
-        batch: &RecordBatch,
+        equalities: &[ArrayRef],
         device: Option<&dyn Accelerator>,
         context: &BuildContext<'_>,
     ) -> Result<Option<(Groups, Codes)>> {
-        if self.equalities.is_empty() {
+        if equalities.is_empty() {
             return Ok(None);
         }
         let nulls = self.equalities.iter().map(|e| e.null_equals_null).collect();
-        let values = equality::evaluate_all(&self.of(side).equalities, batch)?;
         let by = Numberer { threads: context.threads, self_join: context.self_join, device };
-        let (groups, ids) = Groups::build(&values, nulls, by).or_datafusion()?;
+        let (groups, ids) = Groups::build(equalities, nulls, by).or_datafusion()?;
         (context.reserve)(groups.memory()).or_datafusion()?;
         Ok(Some((groups, ids)))
     }

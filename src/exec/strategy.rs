@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{JoinSide, Result, internal_err};
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
@@ -91,6 +91,28 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         internal_err!("{} keeps nothing", self.info().name)
     }
 
+    /// The keys of the collected rows of a side, where an index needs nothing else of them and leaves no pair to be
+    /// decided by its rows; `None` for any other.
+    ///
+    /// # Errors
+    /// Whatever the evaluation of a key fails with.
+    fn keys(&self, _side: JoinSide, _batch: &RecordBatch) -> Result<Option<BuildKeys>> {
+        Ok(None)
+    }
+
+    /// Indexes [keys](Self::keys), whose memory it may free before it is done.
+    ///
+    /// # Errors
+    /// A refused reservation, a cancelled build.
+    fn build_of_keys(
+        &self,
+        _side: JoinSide,
+        _keys: BuildKeys,
+        _context: &BuildContext<'_>,
+    ) -> Result<Box<DynBuiltJoin>> {
+        internal_err!("{} indexes rows, not keys", self.info().name)
+    }
+
     /// Indexes the collected rows of a side.
     ///
     /// # Errors
@@ -125,6 +147,15 @@ pub struct BuildRows<'a> {
     pub kept: Option<&'a KeptPart>,
     /// The rank of each row among those of all parts, where these are the rows of one part of a ranking.
     pub ranks: Option<&'a [u32]>,
+}
+
+/// The keys of a build side, one value a row each.
+#[derive(Debug)]
+pub struct BuildKeys {
+    /// What the index is about.
+    pub values: ArrayRef,
+    /// The keys of equalities.
+    pub equalities: Vec<ArrayRef>,
 }
 
 /// A ranking of the right side, as far as rows of several parts are compared.

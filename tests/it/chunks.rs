@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng};
 use crate::cuda::is_on_a_device;
 use crate::nearest_in_chunks::refused;
 use crate::rows::rows_of;
-use crate::session_of;
+use crate::{metric, session_of};
 
 const ROWS: usize = 3000;
 
@@ -56,7 +56,7 @@ fn in_memory(bytes: usize) -> Arc<RuntimeEnv> {
 }
 
 /// The sorted rows, and the plan.
-async fn run(context: &SessionContext, query: &str, enabled: bool) -> (Vec<String>, Arc<dyn ExecutionPlan>) {
+pub(crate) async fn run(context: &SessionContext, query: &str, enabled: bool) -> (Vec<String>, Arc<dyn ExecutionPlan>) {
     context.sql(&format!("SET similarity.enabled = {enabled}")).await.unwrap();
     let frame = context.similarity_sql(query).await.unwrap();
     let plan = frame.create_physical_plan().await.unwrap();
@@ -69,12 +69,6 @@ async fn run(context: &SessionContext, query: &str, enabled: bool) -> (Vec<Strin
 
 fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     displayable(plan.as_ref()).indent(true).to_string()
-}
-
-/// A metric, over the whole plan.
-fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| value.as_usize());
-    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

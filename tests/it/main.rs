@@ -16,6 +16,7 @@ mod hyperblocker;
 mod independent;
 mod index_file;
 mod kept;
+mod keys_only;
 mod limits;
 #[allow(dead_code, reason = "the tests of the shell use the rest")]
 mod markdown;
@@ -44,7 +45,10 @@ mod weighted;
 mod words;
 mod worst_cases;
 
+use std::sync::Arc;
+
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_similarity::SimilarityStateBuilder;
 
@@ -60,6 +64,12 @@ fn session(batch_size: usize, partitions: usize) -> SessionContext {
         .with_target_partitions(partitions)
         .with_information_schema(true);
     session_of(SessionStateBuilder::new().with_config(config))
+}
+
+/// A metric, over the whole plan.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| value.as_usize());
+    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
 }
 
 /// The same of a state that is begun.

@@ -24,7 +24,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::nearest::{Checked, QUERIES_PER_TABLE, SCORES, SCORES_OF_CONDITIONS, SCORES_OF_TEXTS, Scores};
 use crate::rows::rows_of;
-use crate::{cases, nearest, session_of};
+use crate::{cases, metric, nearest, session_of};
 
 /// A pool that refuses more than so many bytes to a consumer of a name, whatever others have.
 #[derive(Debug)]
@@ -168,12 +168,6 @@ async fn run(context: &SessionContext, query: &str) -> (Vec<String>, Arc<dyn Exe
 
 fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
     DisplayableExecutionPlan::with_metrics(plan.as_ref()).indent(true).to_string()
-}
-
-/// A metric, over the whole plan.
-fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| value.as_usize());
-    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
 }
 
 /// Bytes that a join has put on disk, the plan's root.

@@ -108,14 +108,13 @@ impl Engine {
         if context.self_join && !condition.is_symmetric() {
             return internal_err!("{condition} is not symmetric: a self-join reads both of its sides");
         }
-        let on_cpu = |reason| Ok((cpu::build(condition, &keys, context)?, reason));
-        let Some(pays) =
-            self.platform().and_then(|kind| offload::of_condition(kind, condition, offload::dimension(&keys.values)))
-        else {
-            return on_cpu(Reason::default());
+        let pays =
+            self.platform().and_then(|kind| offload::of_condition(kind, condition, offload::dimension(&keys.values)));
+        let (devices, reason) = match pays {
+            Some(pays) => self.devices(pays, || offload::work_of_condition(condition, &keys, context))?,
+            None => (None, Reason::default()),
         };
-        let (devices, reason) = self.devices(pays, || offload::work_of_condition(condition, &keys, context))?;
-        let Some(devices) = devices else { return on_cpu(reason) };
+        let Some(devices) = devices else { return Ok((cpu::build(condition, keys, context)?, reason)) };
         let mut declined = match devices.build(condition, &keys, context)? {
             Offered::Taken(index) => {
                 let index = WithCpuFallback::new(index, condition, keys, context.threads);
@@ -133,8 +132,9 @@ impl Engine {
                 Offered::Declined(why) => declined = why,
             }
         }
-        let index = cpu::build(condition, &keys, context)?;
-        let reason = reason.but(declined, keys.values.len(), index.info().unmatchable);
+        let rows = keys.values.len();
+        let index = cpu::build(condition, keys, context)?;
+        let reason = reason.but(declined, rows, index.info().unmatchable);
         Ok((index, reason))
     }
 

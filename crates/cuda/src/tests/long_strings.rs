@@ -61,7 +61,7 @@ fn long_strings_are_compared_on_the_cpu() {
                 assert!(index.info().path.ends_with(&expected));
                 assert_eq!(
                     index.info().unmatchable,
-                    cpu::build(condition, &build_keys, &context).unwrap().info().unmatchable
+                    cpu::build(condition, build_keys.clone(), &context).unwrap().info().unmatchable
                 );
                 index
             };

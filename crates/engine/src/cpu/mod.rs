@@ -38,19 +38,20 @@ use sets::{NearestSets, SetIndex};
 use small_groups::SmallGroups;
 use strings::{NearestStrings, RepeatedStrings, StringIndex};
 
-/// Makes the keys of a build side ready for `condition`.
+/// Makes the keys of a build side ready for `condition`. An index that has all that it needs of them drops them before
+/// it takes more memory.
 ///
 /// # Errors
 /// Keys that `condition` is not about, a refused reservation, a cancelled build.
-pub fn build(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
-    match small_groups::build(condition, keys, context, |keys| index(condition, keys, context))? {
+pub fn build(condition: Condition, keys: KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
+    match small_groups::build(condition, &keys, context, |keys| index(condition, keys, context))? {
         Some(groups) => Ok(Box::new(Erased(groups))),
         None => index(condition, keys, context),
     }
 }
 
 /// Indexes the keys of a build side for `condition`.
-fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
+fn index(condition: Condition, keys: KeyColumn, context: &BuildContext<'_>) -> Result<Box<DynPairIndex>> {
     Ok(match condition {
         Condition::Set { tokenizer, measure, bounds } => {
             let path = [
@@ -64,12 +65,12 @@ fn index(condition: Condition, keys: &KeyColumn, context: &BuildContext<'_>) -> 
         Condition::Edit { measure, bounds } => {
             let path = [(SegmentIndex, strings::AccessPath::Segments), (SignatureTiles, strings::AccessPath::Tiles)];
             let (predicate, path) = (EditPredicate { measure, bounds }, context.overrides.path(path));
-            match repeated(keys, context)? {
-                Some(rows) => Box::new(Erased(RepeatedStrings::try_new(predicate, path, (keys, rows), context)?)),
-                None => Box::new(Erased(StringIndex::try_new(predicate, path, keys, context)?)),
+            match repeated(&keys, context)? {
+                Some(rows) => Box::new(Erased(RepeatedStrings::try_new(predicate, path, (&keys, rows), context)?)),
+                None => Box::new(Erased(StringIndex::try_new(predicate, path, &keys, context)?)),
             }
         }
-        Condition::Vector(condition) => vectors::epsilon::build(condition, keys, context)?,
+        Condition::Vector(condition) => vectors::epsilon::build(condition, &keys, context)?,
     })
 }
 

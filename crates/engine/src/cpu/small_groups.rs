@@ -82,7 +82,7 @@ pub(super) fn build(
     condition: Condition,
     keys: &KeyColumn,
     context: &BuildContext<'_>,
-    index: impl FnOnce(&KeyColumn) -> Result<Box<DynPairIndex>>,
+    index: impl FnOnce(KeyColumn) -> Result<Box<DynPairIndex>>,
 ) -> Result<Option<SmallGroups>> {
     let groups = keys.groups.as_ref().filter(|_| context.overrides.small_groups);
     let Some(groups) = groups else { return Ok(None) };
@@ -99,7 +99,7 @@ pub(super) fn build(
         _ => {
             (context.reserve)((groups.len() + sizes.len()) * size_of::<u32>())?;
             let ids = numbered(&sizes, most);
-            Some(Large { index: index(&Large::keys(&ids, &keys.values, groups))?, ids })
+            Some(Large { index: index(Large::keys(&ids, &keys.values, groups))?, ids })
         }
     };
     let of_large =
@@ -486,7 +486,7 @@ mod tests {
             let cancel = Cancel::default();
             for self_join in [false, true] {
                 let context = BuildContext { self_join, ..BuildContext::new(1, &cancel, &|_| Ok(())) };
-                let plain = cpu::index(condition, &build, &context).unwrap();
+                let plain = cpu::index(condition, build.clone(), &context).unwrap();
                 let groups = super::build(condition, &build, &context, |keys| cpu::index(condition, keys, &context));
                 let groups = groups.unwrap().expect("most groups are small");
                 assert!(groups.large.is_some() && groups.info().unmatchable == plain.info().unmatchable);

@@ -57,7 +57,7 @@ impl WithCpuFallback {
     /// The index on the CPU, built when it is first needed.
     fn on_cpu(&self, cancel: &Cancel) -> Result<&DynPairIndex> {
         let context = BuildContext::new(self.threads, cancel, &|_| Ok(()));
-        Ok(self.on_cpu.get(|| cpu::build(self.condition, &self.keys, &context), cancel)?.as_ref())
+        Ok(self.on_cpu.get(|| cpu::build(self.condition, self.keys.clone(), &context), cancel)?.as_ref())
     }
 
     /// Where the device has each row of a self-join; anything for rows that it does not have.

@@ -135,7 +135,7 @@ impl WithLongStrings {
     /// A refused reservation, a cancelled build.
     pub fn try_new(strings: LongStrings, others: Box<DynPairIndex>, context: &BuildContext<'_>) -> Result<Self> {
         let condition = Condition::Edit { measure: strings.predicate.measure, bounds: strings.predicate.bounds };
-        let long = cpu::build(condition, &strings.long, &BuildContext { self_join: false, ..*context })?;
+        let long = cpu::build(condition, strings.long.clone(), &BuildContext { self_join: false, ..*context })?;
         let by = PrepareContext { threads: context.threads, cancel: context.cancel };
         // views, and what has taken their place
         (context.reserve)(2 * strings.long.values.len() * size_of::<u128>())?;
@@ -145,7 +145,7 @@ impl WithLongStrings {
                 let bytes = bytes_of(&near)?;
                 (context.reserve)(bytes)?;
                 let others = long.prepare(&near, &by)?;
-                Some(SelfJoin { long: cpu::build(condition, &strings.long, context)?, others, bytes })
+                Some(SelfJoin { long: cpu::build(condition, strings.long.clone(), context)?, others, bytes })
             }
             false => None,
         };

@@ -9,6 +9,7 @@ use crate::error::{Result, internal_err};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::numbers::{Number, Numbers, hash_of_number};
 use crate::parallel::{each_in_turn, in_parallel};
 use crate::stored::{Sink, Source, Store, Stored, fixed};
 
@@ -37,18 +38,11 @@ pub struct Dictionary {
 /// The tokens of a dictionary that share some bits of their hash.
 #[derive(Debug, Default)]
 pub struct Shard {
-    numbers: HashTable<Number>,
+    numbers: Numbers,
     texts: HashTable<Text>,
     arena: Vec<u8>,
     /// Bytes held when it was last asked.
     held: usize,
-}
-
-/// A token that is a number.
-#[derive(Debug, Clone, Copy)]
-struct Number {
-    number: u64,
-    id: u32,
 }
 
 /// A token in the arena.
@@ -59,12 +53,7 @@ struct Text {
     id: u32,
 }
 
-fixed!(Number { number: u64, id: u32 });
 fixed!(Text { start: usize, len: usize, id: u32 });
-
-fn hash_of_number(number: u64) -> u64 {
-    FixedState::default().hash_one(number)
-}
 
 fn hash_of_text(text: &[u8]) -> u64 {
     FixedState::default().hash_one(text)
@@ -107,15 +96,22 @@ impl Dictionary {
         self.held
     }
 
+    /// Has the place of a number brought into the cache, which is asked for soon.
+    #[inline]
+    pub fn fetch_number(&self, number: u64) {
+        let hash = hash_of_number(number);
+        self.shards[shard_of(hash)].numbers.fetch(hash);
+    }
+
     /// Id of a number, if it is known.
     pub fn find_number(&self, number: u64) -> Option<u32> {
         let hash = hash_of_number(number);
-        self.shards[shard_of(hash)].find_number(hash, number)
+        self.shards[shard_of(hash)].numbers.find(hash, number)
     }
 
     /// Id of a text, if it is known.
     pub fn find_text(&self, text: &[u8]) -> Option<u32> {
-        if let Some(number) = short(text) {
+        if let Some(number) = packed(text) {
             return self.find_number(number);
         }
         let hash = hash_of_text(text);
@@ -138,7 +134,7 @@ impl Dictionary {
     /// The id of `text`, a new one where it was not there.
     #[inline]
     pub fn intern_text(&mut self, text: &[u8]) -> u32 {
-        match short(text) {
+        match packed(text) {
             Some(number) => self.intern_number(number),
             None => {
                 let (hash, next) = (hash_of_text(text), self.len as u32);
@@ -211,10 +207,10 @@ impl Shard {
         let mut shard = Self { arena, ..Self::default() };
         let Self { numbers: by_number, texts: by_text, arena, .. } = &mut shard;
         let hash = |text: &Text| hash_of_text(&arena[text.start..text.start + text.len]);
-        by_number.reserve(numbers.len(), |known| hash_of_number(known.number));
+        by_number.reserve(numbers.len());
         by_text.reserve(texts.len(), hash);
         for &number in numbers {
-            by_number.insert_unique(hash_of_number(number.number), number, |known| hash_of_number(known.number));
+            by_number.insert(hash_of_number(number.number), number);
         }
         for &text in texts {
             by_text.insert_unique(hash(&text), text, hash);
@@ -229,13 +225,8 @@ impl Shard {
 
     /// How many bytes more it holds than when it was last asked.
     fn grown(&mut self) -> usize {
-        let held = self.numbers.allocation_size() + self.texts.allocation_size() + self.arena.capacity();
+        let held = self.numbers.memory() + self.texts.allocation_size() + self.arena.capacity();
         held - std::mem::replace(&mut self.held, held)
-    }
-
-    #[inline]
-    fn find_number(&self, hash: u64, number: u64) -> Option<u32> {
-        self.numbers.find(hash, |known| known.number == number).map(|known| known.id)
     }
 
     fn find_long(&self, hash: u64, text: &[u8]) -> Option<u32> {
@@ -245,10 +236,10 @@ impl Shard {
     /// The id of `number`, `next` where it was not there.
     #[inline]
     fn intern_number(&mut self, hash: u64, number: u64, next: u32) -> u32 {
-        if let Some(id) = self.find_number(hash, number) {
+        if let Some(id) = self.numbers.find(hash, number) {
             return id;
         }
-        self.numbers.insert_unique(hash, Number { number, id: next }, |known| hash_of_number(known.number));
+        self.numbers.insert(hash, Number { number, id: next });
         next
     }
 
@@ -266,7 +257,7 @@ impl Shard {
 
     fn ids(&mut self) -> impl Iterator<Item = &mut u32> {
         let Self { numbers, texts, .. } = self;
-        numbers.iter_mut().map(|known| &mut known.id).chain(texts.iter_mut().map(|t| &mut t.id))
+        numbers.ids_mut().chain(texts.iter_mut().map(|t| &mut t.id))
     }
 
     /// Takes over the tokens of the same shard of another dictionary. Ids here are dense from `first` on; `note` is
@@ -280,7 +271,7 @@ impl Shard {
             }
             return;
         }
-        for known in &other.numbers {
+        for known in other.numbers.iter() {
             let next = first + self.len() as u32;
             note(known.id, self.intern_number(hash_of_number(known.number), known.number, next));
         }
@@ -293,7 +284,7 @@ impl Shard {
 
 /// A short text as an integer that no other short text shares: its bytes, and its length on top.
 #[inline]
-fn short(text: &[u8]) -> Option<u64> {
+pub fn packed(text: &[u8]) -> Option<u64> {
     if text.len() > SHORT {
         return None;
     }
@@ -353,7 +344,7 @@ mod tests {
                 bytes[SHORT] = len;
                 u64::from_le_bytes(bytes)
             });
-            assert_eq!(short(&text), expected);
+            assert_eq!(packed(&text), expected);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod dictionary;
 mod elements;
 mod grams;
 pub mod memory;
+mod numbers;
 pub mod predicate;
 pub mod ranks;
 pub mod rows_by_rank;

@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use crate::error::Result;
 
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, packed};
 use super::elements::{Element, Elements, Lists};
 use super::grams::GramIds;
 use super::memory::{Ledger, Reserve};
 use super::string_column::Strings;
+use crate::cache::fetch;
 use crate::parallel::{in_parallel, ranges};
 use crate::{Cancel, KeyColumn, NO_GROUP, PrepareContext};
 use similarity_measures::{Tokenizer, qgrams, trigram, word_tokens};
@@ -121,7 +122,27 @@ struct Tokens<'a> {
     tokens: Vec<Token>,
     ids: Vec<u32>,
     ends: Vec<usize>,
+    waiting: Waiting,
     ledger: Ledger<'a>,
+}
+
+/// Texts of one row that are looked up in one go, when the memory of all has been asked for.
+#[derive(Default)]
+struct Waiting {
+    texts: Vec<Packed>,
+    /// The bytes of those that are not packed into numbers.
+    bytes: Vec<u8>,
+    /// Ids that have been found.
+    found: Vec<u32>,
+}
+
+/// Texts that wait at most.
+const AT_ONCE: usize = 64;
+
+/// A text, as a number where it is [short](packed), else by its place among the bytes of all.
+enum Packed {
+    Short(u64),
+    Long { start: usize, end: usize },
 }
 
 /// What is known of a token.
@@ -147,6 +168,7 @@ impl<'a> Tokens<'a> {
             tokens: vec![Token::default(); first],
             ids: Vec::new(),
             ends: Vec::with_capacity(rows),
+            waiting: Waiting::default(),
             ledger: Ledger::new(reserve),
         }
     }
@@ -188,11 +210,12 @@ impl<'a> Tokens<'a> {
                 let Some(text) = strings.get(row) else { return Ok(()) };
                 self.expect(text.len(), arena(tokenizer, text))?;
                 match tokenizer {
-                    Tokenizer::Words => word_tokens::word_tokens(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
+                    Tokenizer::Words => word_tokens::word_tokens(text, scratch, |t| self.wait(t.as_bytes(), mark)),
                     Tokenizer::QGrams { q, pad } => self.add_qgrams(text, q, pad, mark, scratch),
-                    Tokenizer::Trigrams => trigram::trigrams(text, scratch, |t| self.add_text(t.as_bytes(), mark)),
+                    Tokenizer::Trigrams => trigram::trigrams(text, scratch, |t| self.wait(t.as_bytes(), mark)),
                     Tokenizer::Elements => {}
                 }
+                self.add_waiting(mark);
             }
             Keys::Lists(lists, elements) => {
                 let Some(range) = lists.get(row) else { return Ok(()) };
@@ -219,6 +242,40 @@ impl<'a> Tokens<'a> {
         self.ledger.hold(held + self.ends.capacity() * size_of::<usize>() + tokens * size_of::<u32>() + bytes)
     }
 
+    /// Adds a text to a row once others wait with it, in their order.
+    #[inline]
+    fn wait(&mut self, text: &[u8], mark: u32) {
+        let Waiting { texts, bytes, .. } = &mut self.waiting;
+        texts.push(match packed(text) {
+            Some(number) => {
+                self.known.unwrap_or(&self.own).fetch_number(number);
+                Packed::Short(number)
+            }
+            None => {
+                let start = bytes.len();
+                bytes.extend_from_slice(text);
+                Packed::Long { start, end: bytes.len() }
+            }
+        });
+        if texts.len() == AT_ONCE {
+            self.add_waiting(mark);
+        }
+    }
+
+    fn add_waiting(&mut self, mark: u32) {
+        let Self { known, own, tokens, ids, waiting: Waiting { texts, bytes, found }, .. } = self;
+        for text in texts.drain(..) {
+            let id = match text {
+                Packed::Short(number) => id_of_number(*known, own, number),
+                Packed::Long { start, end } => id_of_text(*known, own, &bytes[start..end]),
+            };
+            fetch(tokens, id as usize);
+            found.push(id);
+        }
+        found.drain(..).for_each(|id| add(tokens, ids, id, mark));
+        bytes.clear();
+    }
+
     #[inline]
     fn add_text(&mut self, text: &[u8], mark: u32) {
         let id = id_of_text(self.known, &mut self.own, text);
@@ -240,10 +297,7 @@ impl<'a> Tokens<'a> {
 
     #[inline]
     fn add_number(&mut self, number: u64, mark: u32) {
-        let id = match self.known.and_then(|k| k.find_number(number)) {
-            Some(id) => id,
-            None => self.own.intern_number(number) + first_own(self.known),
-        };
+        let id = id_of_number(self.known, &mut self.own, number);
         self.add(id, mark);
     }
 
@@ -274,6 +328,15 @@ fn id_of_text(known: Option<&Dictionary>, own: &mut Dictionary, text: &[u8]) -> 
     match known.and_then(|known| known.find_text(text)) {
         Some(id) => id,
         None => own.intern_text(text) + first_own(known),
+    }
+}
+
+/// The id of a number, a new one where neither dictionary has it.
+#[inline]
+fn id_of_number(known: Option<&Dictionary>, own: &mut Dictionary, number: u64) -> u32 {
+    match known.and_then(|known| known.find_number(number)) {
+        Some(id) => id,
+        None => own.intern_number(number) + first_own(known),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::cache::fetch;
 use crate::error::Result;
 use crate::parallel::each_in_turn;
 use crate::stored::{fixed, stored};
@@ -49,6 +50,19 @@ impl BandTables {
         let tables =
             each_in_turn(bands, threads, |band| Table::build(keys.get(band..).unwrap_or(&[]), bands, &kept, shift));
         Ok(Self { tables, shift })
+    }
+
+    /// Has the bucket of a key brought into the cache, which is asked for soon.
+    #[inline]
+    pub fn fetch(&self, band: usize, key: u32) {
+        fetch(&self.tables[band].starts, bucket(key, self.shift));
+    }
+
+    /// Has the rows of the bucket of a key brought into the cache.
+    #[inline]
+    pub fn fetch_rows(&self, band: usize, key: u32) {
+        let Table { starts, entries } = &self.tables[band];
+        fetch(entries, starts[bucket(key, self.shift)] as usize);
     }
 
     /// The positions within a range whose key in a band is this one, in order.

@@ -143,6 +143,8 @@ impl MinHashBands {
             }
         };
         work.scratch.next_step(sides.build.len());
+        keys.iter().enumerate().for_each(|(band, &key)| self.tables.fetch(band, key));
+        keys.iter().enumerate().for_each(|(band, &key)| self.tables.fetch_rows(band, key));
         for (band, &key) in keys.iter().enumerate().take_while(|_| !work.cancel.is_cancelled()) {
             for position in self.tables.with_key(band, key, partners) {
                 work.done += 1;
@@ -280,7 +282,7 @@ mod tests {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let recall = Recall::new(recall);
         let context = BuildContext { self_join, recall, ..BuildContext::new(2, &cancel, &reserve) };
-        SetIndex::try_new(WORDS, predicate, path, keys, &context).unwrap()
+        SetIndex::try_new(WORDS, predicate, path, keys.clone(), &context).unwrap()
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct SetIndex {
 }
 
 impl SetIndex {
-    /// Tokenises `keys` and builds the access path, the cheaper one where none is given.
+    /// Tokenises `keys`, which are dropped then, and builds the access path, the cheaper one where none is given.
     ///
     /// The lower bound of `predicate` must exclude the score 0. For [`Tokenizer::Elements`] keys are lists, for
     /// all others strings.
@@ -55,10 +55,14 @@ impl SetIndex {
         tokenizer: Tokenizer,
         predicate: SetPredicate,
         path: Option<AccessPath>,
-        keys: &KeyColumn,
+        keys: KeyColumn,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, 1.0, context)?;
+        let ranges = tokenise_build(tokenizer, &keys, context.threads, context.cancel, context.reserve)?;
+        let KeyColumn { values, groups } = keys;
+        // long texts take more memory than all that is made of them
+        drop(values);
+        let Arranged { dictionary, bits, sets, tokens } = Arranged::of(ranges, groups.as_deref(), 1.0, context)?;
         let groups = Groups::of(&sets);
         let sides =
             Sides { build: &sets, build_groups: &groups, probe: &sets, self_join: context.self_join, predicate };
@@ -125,22 +129,22 @@ pub(super) struct Arranged {
 }
 
 impl Arranged {
-    /// Tokenises `keys` and puts their sets into order; signatures are as long as for sets `fineness` times as large.
-    pub(super) fn build(
-        tokenizer: Tokenizer,
-        keys: &KeyColumn,
+    /// Puts the sets of all rows into order, which have these groups; signatures are as long as for sets `fineness`
+    /// times as large.
+    pub(super) fn of(
+        mut ranges: Vec<RowSets>,
+        groups: Option<&[u32]>,
         fineness: f64,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let mut ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
-        let ids: usize = ranges.iter().map(|r| r.ids.len()).sum();
-        if u32::try_from(ids.max(keys.values.len())).is_err() {
+        let (rows, ids) = ranges.iter().fold((0, 0), |(rows, ids), r| (rows + r.rows.len(), ids + r.ids.len()));
+        if u32::try_from(ids.max(rows)).is_err() {
             return keys_err!("a set similarity join cannot index more than 2^32 tokens; join smaller parts");
         }
         let (dictionary, ranks, frequencies) = rank(&mut ranges, context.self_join)?;
         let tokens = frequencies.len();
         let bits = Bits::for_sets(tokens, fineness * mean_size(&ranges));
-        let sets = SortedSets::arrange(ranges, &ranks, bits, keys.groups.as_deref(), context.cancel, context.reserve)?;
+        let sets = SortedSets::arrange(ranges, &ranks, bits, groups, context.cancel, context.reserve)?;
         context.cancel.check()?;
         Ok(Self { dictionary, bits, sets, tokens })
     }
@@ -322,7 +326,7 @@ mod tests {
     ) -> SetIndex {
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { self_join, ..BuildContext::new(2, &cancel, &reserve) };
-        SetIndex::try_new(tokenizer, predicate, path, keys, &context).unwrap()
+        SetIndex::try_new(tokenizer, predicate, path, keys.clone(), &context).unwrap()
     }
 
     #[test]
@@ -487,7 +491,7 @@ mod tests {
         let wrong = KeyColumn { values: Arc::new(StringArray::from(vec!["a"])), groups: None };
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { self_join: true, ..BuildContext::new(1, &cancel, &reserve) };
-        assert!(SetIndex::try_new(Tokenizer::Elements, jaccard(0.5), None, &wrong, &context).is_err());
+        assert!(SetIndex::try_new(Tokenizer::Elements, jaccard(0.5), None, wrong, &context).is_err());
     }
 
     #[test]
@@ -559,9 +563,9 @@ mod tests {
         let keys = key_column(&vec![Some("a b c".to_string()); 5000], &None);
         let (cancel, reserve) = (Cancel::default(), |_| Ok(()));
         let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &reserve) };
-        let built = PATHS.map(|path| SetIndex::try_new(WORDS, jaccard(0.5), path, &keys, &context).unwrap());
+        let built = PATHS.map(|path| SetIndex::try_new(WORDS, jaccard(0.5), path, keys.clone(), &context).unwrap());
         cancel.cancel();
-        assert!(SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).is_err());
+        assert!(SetIndex::try_new(WORDS, jaccard(0.5), None, keys.clone(), &context).is_err());
         for index in built {
             let (mut cursor, mut pairs) = (Cursor { next: 0, end: 5000 }, Pairs::default());
             index.probe(Probe::SelfJoin, &mut cursor, UNLIMITED, &cancel, &mut pairs).unwrap();
@@ -580,7 +584,7 @@ mod tests {
                 if all > most { keys_err!("no more memory") } else { Ok(()) }
             };
             let context = BuildContext { self_join: true, ..BuildContext::new(2, &cancel, &reserve) };
-            SetIndex::try_new(WORDS, jaccard(0.5), None, &keys, &context).map(|i| i.info().bytes)
+            SetIndex::try_new(WORDS, jaccard(0.5), None, keys.clone(), &context).map(|i| i.info().bytes)
         };
         assert!(build(10_000).is_err());
         let held = build(usize::MAX).unwrap();

@@ -31,6 +31,7 @@ use crate::nearest::{Best, FEW_AT_ONCE, NearestIndex, Neighbour, float_key, floa
 use crate::sets::dictionary::Dictionary;
 use crate::sets::predicate::{Role, SetPredicate, Sizes};
 use crate::sets::rows_by_rank::{RowsByRank, group_of, scored_rows};
+use crate::sets::tokenise::tokenise_build;
 use crate::stored::{Sink, Source, Store, Stored};
 use crate::{BuildContext, Cancel, Counts, Index, IndexInfo, KeyColumn, PrepareContext, Prepared, Probe};
 use similarity_measures::{SetMeasure, Tokenizer};
@@ -69,7 +70,9 @@ impl NearestSets {
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
-        let Arranged { dictionary, bits, sets, tokens } = Arranged::build(tokenizer, keys, FINENESS, context)?;
+        let ranges = tokenise_build(tokenizer, keys, context.threads, context.cancel, context.reserve)?;
+        let arranged = Arranged::of(ranges, keys.groups.as_deref(), FINENESS, context)?;
+        let Arranged { dictionary, bits, sets, tokens } = arranged;
         let lists = TokenLists::build(&sets, tokens, context)?;
         let of_scratch = context.threads * Counters::<u8>::memory(sets.len());
         (context.reserve)(of_scratch)?;
