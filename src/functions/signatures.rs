@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, Float64Array, Int64Array, PrimitiveArray,
-    UInt64Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryViewArray, FixedSizeListArray, Float64Array,
+    Int64Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray, UInt64Array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::cast;
@@ -301,17 +301,17 @@ impl SignatureFunction {
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         let seed = scalar(self.place_of_seed(&types))?;
         if self.kind == Kind::SimHash && !is_vector(&types[0]) {
-            let tokens = Tokens::try_new(name, &args.args[0], self.seed(seed)?)?;
-            let bits = (0..rows).map(|row| tokens.at(row).map(simhash::of_tokens));
+            let mut tokens = Tokens::try_new(name, &args.args[0], self.seed(seed)?)?;
+            let bits = (0..rows).map(|row| tokens.at(row).map(|hashes| simhash::of_tokens(hashes.iter().copied())));
             return Ok(Arc::new(bits.collect::<UInt64Array>()));
         }
         let Some(places) = scalar(1)? else { return exec_err!("{name}: {} is missing", self.name_of_places()) };
         let Constants { places, width, seed } = self.constants(places, scalar(2)?, seed)?;
         if self.kind == Kind::MinHash {
             let mut minhash = MinHash::new(places as u32, seed);
-            let tokens = Tokens::try_new(name, &args.args[0], seed)?;
+            let mut tokens = Tokens::try_new(name, &args.args[0], seed)?;
             return lists::<UInt32Type>(rows, places, |row, signature| {
-                tokens.at(row).is_some_and(|hashes| minhash.sign(hashes, signature))
+                tokens.at(row).is_some_and(|hashes| minhash.sign(hashes.iter().copied(), signature))
             });
         }
         let vectors = Vectors::try_new(name, &args.args[0])?;
@@ -379,9 +379,17 @@ fn lists<T: ArrowPrimitiveType>(
     places: usize,
     mut sign: impl FnMut(usize, &mut [T::Native]) -> bool,
 ) -> Result<ArrayRef> {
-    let mut all = vec![T::Native::default(); rows * places];
-    let has: Vec<bool> =
-        all.chunks_exact_mut(places).enumerate().map(|(row, signature)| sign(row, signature)).collect();
+    let mut all = Vec::with_capacity(rows * places);
+    let mut signature = vec![T::Native::default(); places];
+    let has = (0..rows).map(|row| {
+        let has = sign(row, &mut signature);
+        if !has {
+            signature.fill(T::Native::default());
+        }
+        all.extend_from_slice(&signature);
+        has
+    });
+    let has: Vec<bool> = has.collect();
     let elements = PrimitiveArray::<T>::new(all.into(), None);
     let field = Arc::new(Field::new_list_field(T::DATA_TYPE, true));
     let nulls = has.contains(&false).then(|| NullBuffer::from(has));
@@ -415,47 +423,74 @@ fn tokens(function: &str, data_type: &DataType) -> Result<DataType> {
     }
 }
 
-/// Hashes of the tokens of lists.
+/// Tokens of lists, and the hashes of those of one list.
 struct Tokens {
     lists: ListArgument,
-    hashes: Vec<u64>,
+    values: TokenValues,
+    seed: u64,
     /// Which tokens are not NULL, where some are.
     valid: Option<NullBuffer>,
+    hashes: Vec<u64>,
+}
+
+/// What is hashed of tokens: bytes of texts, and whole numbers as 64 bits.
+enum TokenValues {
+    Utf8(StringArray),
+    LargeUtf8(LargeStringArray),
+    Utf8View(StringViewArray),
+    Binary(BinaryArray),
+    LargeBinary(LargeBinaryArray),
+    BinaryView(BinaryViewArray),
+    Signed(Int64Array),
+    Unsigned(UInt64Array),
+    /// All of them are NULL.
+    Null,
+}
+
+impl TokenValues {
+    fn try_new(function: &str, elements: &ArrayRef) -> Result<Self> {
+        Ok(match elements.data_type() {
+            DataType::Utf8 => Self::Utf8(elements.as_string().clone()),
+            DataType::LargeUtf8 => Self::LargeUtf8(elements.as_string().clone()),
+            DataType::Utf8View => Self::Utf8View(elements.as_string_view().clone()),
+            DataType::Binary => Self::Binary(elements.as_binary().clone()),
+            DataType::LargeBinary => Self::LargeBinary(elements.as_binary().clone()),
+            DataType::BinaryView => Self::BinaryView(elements.as_binary_view().clone()),
+            DataType::UInt64 => Self::Unsigned(elements.as_primitive().clone()),
+            DataType::Null => Self::Null,
+            integer if integer.is_integer() => Self::Signed(cast(elements, &DataType::Int64)?.as_primitive().clone()),
+            other => return exec_err!("{function} takes lists of strings or whole numbers, got {other}"),
+        })
+    }
 }
 
 impl Tokens {
     fn try_new(function: &str, value: &ColumnarValue, seed: u64) -> Result<Self> {
         let lists = ListArgument::try_new(function, value)?;
-        let elements = lists.elements();
-        let text = |token: Option<&[u8]>| token.map_or(0, |token| token_hash(token, seed));
-        let hashes = match elements.data_type() {
-            DataType::Utf8 => elements.as_string::<i32>().iter().map(|s| text(s.map(str::as_bytes))).collect(),
-            DataType::LargeUtf8 => elements.as_string::<i64>().iter().map(|s| text(s.map(str::as_bytes))).collect(),
-            DataType::Utf8View => elements.as_string_view().iter().map(|s| text(s.map(str::as_bytes))).collect(),
-            DataType::Binary => elements.as_binary::<i32>().iter().map(text).collect(),
-            DataType::LargeBinary => elements.as_binary::<i64>().iter().map(text).collect(),
-            DataType::BinaryView => elements.as_binary_view().iter().map(text).collect(),
-            DataType::Null => vec![0; elements.len()],
-            DataType::UInt64 => {
-                let numbers = elements.as_primitive::<UInt64Type>().values().iter();
-                numbers.map(|number| token_hash(&number.to_le_bytes(), seed)).collect()
-            }
-            integer if integer.is_integer() => {
-                let numbers = cast(elements, &DataType::Int64)?;
-                let numbers = numbers.as_primitive::<Int64Type>().values().iter();
-                numbers.map(|number| token_hash(&number.to_le_bytes(), seed)).collect()
-            }
-            other => return exec_err!("{function} takes lists of strings or whole numbers, got {other}"),
-        };
-        let valid = elements.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(Self { lists, hashes, valid })
+        let values = TokenValues::try_new(function, lists.elements())?;
+        let valid = lists.elements().logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Self { lists, values, seed, valid, hashes: Vec::new() })
     }
 
     /// The hashes of the tokens in `row` that are not NULL.
-    fn at(&self, row: usize) -> Option<impl Iterator<Item = u64>> {
-        let places = self.lists.at(row)?;
-        let valid = |at: &usize| self.valid.as_ref().is_none_or(|valid| valid.is_valid(*at));
-        Some(places.filter(valid).map(|at| self.hashes[at]))
+    fn at(&mut self, row: usize) -> Option<&[u64]> {
+        let Self { lists, values, seed, valid, hashes } = self;
+        let places = lists.at(row)?;
+        let places = places.filter(|at| valid.as_ref().is_none_or(|valid| valid.is_valid(*at)));
+        let hash = |token: &[u8]| token_hash(token, *seed);
+        hashes.clear();
+        match values {
+            TokenValues::Utf8(texts) => hashes.extend(places.map(|at| hash(texts.value(at).as_bytes()))),
+            TokenValues::LargeUtf8(texts) => hashes.extend(places.map(|at| hash(texts.value(at).as_bytes()))),
+            TokenValues::Utf8View(texts) => hashes.extend(places.map(|at| hash(texts.value(at).as_bytes()))),
+            TokenValues::Binary(bytes) => hashes.extend(places.map(|at| hash(bytes.value(at)))),
+            TokenValues::LargeBinary(bytes) => hashes.extend(places.map(|at| hash(bytes.value(at)))),
+            TokenValues::BinaryView(bytes) => hashes.extend(places.map(|at| hash(bytes.value(at)))),
+            TokenValues::Signed(numbers) => hashes.extend(places.map(|at| hash(&numbers.value(at).to_le_bytes()))),
+            TokenValues::Unsigned(numbers) => hashes.extend(places.map(|at| hash(&numbers.value(at).to_le_bytes()))),
+            TokenValues::Null => {}
+        }
+        Some(hashes)
     }
 }
 

@@ -24,8 +24,19 @@ pub struct MinHash {
     seed: u64,
     /// Where each place throws its number in the first rounds.
     targets: Vec<u32>,
-    /// The places that have tokens: memory that is needed for each signature.
-    full: Vec<u32>,
+    /// The places that throw at each place in these rounds: the first of each, then the second of each, and so on;
+    /// `places` where there are no more.
+    throwers: Vec<u32>,
+    /// Memory that is needed for each signature.
+    scratch: Scratch,
+}
+
+#[derive(Debug, Clone)]
+struct Scratch {
+    /// Places that are selected, the first ones of as many as a signature has.
+    selected: Vec<u32>,
+    /// The numbers of places that have tokens, and one more that is empty.
+    numbers: Vec<u32>,
 }
 
 /// Rounds whose throws are known beforehand; of half as many tokens as places, nearly all signatures need no more.
@@ -34,13 +45,28 @@ const ROUNDS: u64 = 16;
 /// A place that no token has fallen into. No token has this number, because numbers have 31 bits.
 const EMPTY: u32 = u32::MAX;
 
+/// How many places there are for each with tokens where throwing costs as much as looking for the thrower.
+const FEW: usize = 6;
+
 impl MinHash {
     /// Signatures of so many places, at least one.
     pub fn new(places: u32, seed: u64) -> Self {
         let places = places.max(1);
         let target = |round| move |place| target(places, seed, place, round);
-        let targets = (0..ROUNDS).flat_map(|round| (0..places).map(target(round))).collect();
-        Self { places, seed, targets, full: Vec::new() }
+        let targets: Vec<u32> = (0..ROUNDS).flat_map(|round| (0..places).map(target(round))).collect();
+        let mut counts = vec![0; places as usize];
+        let mut throwers = Vec::new();
+        for (thrower, &target) in (0..places).cycle().zip(&targets) {
+            let count = &mut counts[target as usize];
+            let at = *count * places as usize + target as usize;
+            if at >= throwers.len() {
+                throwers.resize(throwers.len() + places as usize, places);
+            }
+            throwers[at] = thrower;
+            *count += 1;
+        }
+        let scratch = Scratch { selected: vec![0; places as usize], numbers: Vec::with_capacity(places as usize + 1) };
+        Self { places, seed, targets, throwers, scratch }
     }
 
     /// The seed for [`token_hash`].
@@ -52,38 +78,73 @@ impl MinHash {
     /// none.
     pub fn sign(&mut self, hashes: impl Iterator<Item = u64>, signature: &mut [u32]) -> bool {
         signature.fill(EMPTY);
-        for hash in hashes {
+        hashes.for_each(|hash| {
             let place = ((hash >> 32) * u64::from(self.places)) >> 32;
             // 31 bits, so that no number is EMPTY
             let number = hash as u32 >> 1;
             let least = &mut signature[place as usize];
             *least = number.min(*least);
+        });
+        let Scratch { numbers, .. } = &mut self.scratch;
+        numbers.clear();
+        numbers.extend_from_slice(signature);
+        numbers.push(EMPTY);
+        let empty = self.scratch.select(|number| number == EMPTY);
+        if empty > 0 && empty < signature.len() {
+            self.densify(empty, signature);
         }
-        self.full.clear();
-        self.full.extend(signature.iter().zip(0..).filter(|(number, _)| **number != EMPTY).map(|(_, place)| place));
-        if self.full.is_empty() {
-            return false;
-        }
-        if self.full.len() < signature.len() {
-            self.densify(signature);
-        }
-        true
+        empty < signature.len()
     }
 
-    /// Gives empty places the numbers of others: those with tokens throw their numbers at all places, in rounds.
-    fn densify(&self, signature: &mut [u32]) {
-        let mut empty = signature.len() - self.full.len();
-        for round in 0.. {
+    /// Gives empty places the numbers of others. Places with tokens throw their numbers at all places, in rounds, and
+    /// an empty place keeps the first number that is thrown at it.
+    fn densify(&mut self, mut empty: usize, signature: &mut [u32]) {
+        let mut round = 0;
+        if (signature.len() - empty) * FEW >= signature.len() {
+            empty = self.catch(empty, signature);
+            round = ROUNDS;
+        }
+        if empty > 0 {
+            self.throw(round, empty, signature);
+        }
+    }
+
+    /// Has the selected places, which are empty, look for who throws at them in the first rounds. Returns how many are
+    /// empty then.
+    fn catch(&mut self, mut empty: usize, signature: &mut [u32]) -> usize {
+        let Scratch { selected, numbers } = &mut self.scratch;
+        for throwers in self.throwers.chunks_exact(signature.len()) {
+            let mut left = 0;
+            // nothing is guessed: half of all places would be guessed wrong
+            for at in 0..empty {
+                let place = selected[at];
+                let number = numbers[throwers[place as usize] as usize];
+                signature[place as usize] = number;
+                selected[left] = place;
+                left += usize::from(number == EMPTY);
+            }
+            empty = left;
+            if empty == 0 {
+                break;
+            }
+        }
+        empty
+    }
+
+    /// Has the places with tokens throw in rounds from one on, until none of those is empty that are.
+    fn throw(&mut self, first_round: u64, mut empty: usize, signature: &mut [u32]) {
+        let full = self.scratch.select(|number| number != EMPTY);
+        let Scratch { selected, numbers } = &self.scratch;
+        for round in first_round.. {
             let known = self.targets.chunks_exact(self.places as usize).nth(round as usize);
-            for &place in &self.full {
-                let number = signature[place as usize];
+            for &place in &selected[..full] {
                 let target = match known {
                     Some(targets) => targets[place as usize],
                     None => target(self.places, self.seed, place, round),
                 };
                 let target = &mut signature[target as usize];
                 if *target == EMPTY {
-                    *target = number;
+                    *target = numbers[place as usize];
                     empty -= 1;
                     if empty == 0 {
                         return;
@@ -91,6 +152,18 @@ impl MinHash {
                 }
             }
         }
+    }
+}
+
+impl Scratch {
+    /// Selects the places whose numbers are wanted, and returns how many there are.
+    fn select(&mut self, wanted: impl Fn(u32) -> bool) -> usize {
+        let mut count = 0;
+        for (place, &number) in (0..).zip(&self.numbers[..self.selected.len()]) {
+            self.selected[count] = place;
+            count += usize::from(wanted(number));
+        }
+        count
     }
 }
 
@@ -151,6 +224,47 @@ mod tests {
         assert_eq!(first(64, 300), [592_054_148, 1_042_668_421, 625_439_756, 848_715_113]);
         // few tokens throw in many rounds
         assert_eq!(first(1000, 3), [658_498_113, 658_498_113, 1_415_170_948, 184_027_271]);
+    }
+
+    /// Whether places look for their throwers, or these throw one after the other, the numbers are the same.
+    #[test]
+    fn places_keep_what_is_thrown_first() {
+        for (places, tokens) in
+            [(1, 1), (7, 2), (64, 3), (64, 11), (64, 30), (64, 400), (300, 49), (300, 51), (300, 900)]
+        {
+            for seed in 0..20 {
+                let mut minhash = MinHash::new(places, seed);
+                let own = {
+                    let mut numbers = vec![EMPTY; places as usize];
+                    for token in 0..tokens {
+                        let hash = token_hash(&u64::to_le_bytes(token), seed);
+                        let place = (((hash >> 32) * u64::from(places)) >> 32) as usize;
+                        numbers[place] = numbers[place].min(hash as u32 >> 1);
+                    }
+                    numbers
+                };
+                let mut expected = own.clone();
+                for round in 0.. {
+                    for place in (0..places).filter(|place| own[*place as usize] != EMPTY) {
+                        let target = target(places, seed, place, round) as usize;
+                        if expected[target] == EMPTY {
+                            expected[target] = own[place as usize];
+                        }
+                    }
+                    if !expected.contains(&EMPTY) {
+                        break;
+                    }
+                }
+                // what a signature leaves behind is not in the next one
+                for _ in 0..2 {
+                    let mut found = vec![0; places as usize];
+                    let hashes = (0..tokens).map(|token| token_hash(&token.to_le_bytes(), seed));
+                    assert!(minhash.sign(hashes, &mut found));
+                    assert_eq!(found, expected, "{places} {tokens} {seed}");
+                    assert!(!minhash.sign(std::iter::empty(), &mut found));
+                }
+            }
+        }
     }
 
     #[test]
