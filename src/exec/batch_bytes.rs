@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, NullArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::Result;
 
 /// What the rows of a batch take by themselves, where its columns may share larger buffers, as those read from a file
@@ -13,6 +13,19 @@ pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
     };
     batch.columns().iter().map(bytes).sum()
+}
+
+/// The rows without the values of some columns, which are of the type Null then.
+pub(super) fn without_values(batch: RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
+    let (schema, mut arrays, rows) = batch.into_parts();
+    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
+    for &column in columns {
+        arrays[column] = Arc::new(NullArray::new(rows));
+        fields[column] = Arc::new(Field::new(fields[column].name(), DataType::Null, true));
+    }
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
 }
 
 /// The most buffers that the views of a column may share.

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -14,7 +14,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
 
-use super::batch_bytes::compacted;
+use super::batch_bytes::{compacted, without_values};
 use super::blocking::blocking;
 use super::build_side::{BuildSide, Indexed, Matched, RankedRows, may_be_needless};
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
@@ -50,8 +50,10 @@ pub(super) struct BuildTask<M> {
     pub keeps_order: bool,
     /// Whether a ranking fails rather than goes to disk.
     pub stays_in_memory: bool,
-    /// Columns that nothing reads once their keys are indexed.
+    /// Columns that nothing reads once keys are made of them.
     pub keys_only: Vec<usize>,
+    /// Whether all keys are columns, so that their evaluation cannot fail.
+    pub keys_are_columns: bool,
     /// Output partitions.
     pub partitions: usize,
     pub metrics: BuildMetrics,
@@ -425,7 +427,7 @@ impl<M: JoinStrategy> Task<M> {
 
     fn index(&self, rows: ToIndex<'_>, reservation: MemoryReservation, cancel: &Cancel) -> Result<BuildSide> {
         let ToIndex { batch, device, matched, ranked, divides, kept, keeping } = rows;
-        let BuildTask { spec, matching, self_join, partitions, keys_only, metrics, found, .. } = &self.task;
+        let BuildTask { spec, matching, self_join, partitions, metrics, found, .. } = &self.task;
         let timer = metrics.build_time.timer();
         let (emission, overrides) = (Emission::of(spec.join_type, spec.build), matching.engine().overrides);
         let self_join = *self_join && matched.is_none();
@@ -448,12 +450,13 @@ impl<M: JoinStrategy> Task<M> {
         };
         let ranks = ranked.as_ref().map(|rows| rows.ranks.as_slice());
         let equalities = matching.equalities().map(RuleStrategy::of_equalities);
+        let keys_only = self.keys_only(self_join);
         let keys = if keys_only.is_empty() { Ok(None) } else { matching.keys(spec.build, &batch) };
         let (batch, matcher, failed, equalities) = match keys {
             Ok(Some(keys)) => {
                 let batch = without_values(batch, keys_only)?;
                 let matcher = matching.build_of_keys(spec.build, keys, &context)?;
-                // which would read the rows
+                // a fallback by equalities would read the rows
                 (batch, matcher, None, None)
             }
             keys => {
@@ -532,6 +535,13 @@ impl<M: JoinStrategy> Task<M> {
         }))
     }
 
+    /// Columns whose values are let go once keys are made of them. A row of the other side whose keys cannot be
+    /// evaluated needs them all: it is compared by equalities with whole rows. A self-join in memory has no such rows.
+    fn keys_only(&self, self_join: bool) -> &[usize] {
+        let BuildTask { keys_only, keys_are_columns, .. } = &self.task;
+        if self_join || *keys_are_columns { keys_only } else { &[] }
+    }
+
     fn settling(&self, settles: Settles) -> Settling {
         let BuildTask { spec, matching, join_metrics, .. } = &self.task;
         let (matching, side) = (Arc::clone(matching), spec.build);
@@ -564,19 +574,6 @@ impl<M: JoinStrategy> Task<M> {
             },
         }
     }
-}
-
-/// The rows with NULLs for the values of some columns, which take next to no memory.
-fn without_values(batch: RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
-    let (schema, mut arrays, rows) = batch.into_parts();
-    let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
-    for &column in columns {
-        arrays[column] = new_null_array(arrays[column].data_type(), rows);
-        fields[column] = Arc::new(fields[column].as_ref().clone().with_nullable(true));
-    }
-    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
 }
 
 impl<M: JoinStrategy> Indexing for Task<M> {

@@ -20,6 +20,7 @@ use similarity_engine::{BuildContext, Cancel};
 /// The build side, indexed, and what its partitions share while they probe it.
 #[derive(Debug)]
 pub(super) struct BuildSide {
+    /// The rows. Columns that only keys are made of may be without their values, and of the type Null.
     pub batch: RecordBatch,
     matcher: Box<DynBuiltJoin>,
     /// Why the matcher pairs rows by equalities alone: what another key cannot be evaluated for.

@@ -244,16 +244,13 @@ impl<M: JoinStrategy> JoinExec<M> {
         self.stays_in_memory.store(true, Ordering::Relaxed);
     }
 
-    /// Columns of the build side that keys are made of and nothing else reads: neither the output nor a residual or a
-    /// check, nor another query.
+    /// Columns of the build side that neither the output nor a residual reads, and that no check and no other query
+    /// will read: keys are made of them, or nothing is.
     fn keys_only(&self, context: &TaskContext) -> Vec<usize> {
         let JoinSpec { build, ref residual, .. } = *self.spec;
         let is_checked = SimilarityOptions::of(context.session_config().options()).verify != Verify::Off;
         let is_settled = Settles::of(Emission::of(self.spec.join_type, build)).is_some();
-        // a row of the other side whose keys cannot be evaluated is compared with all rows
-        let of_others = || self.matching.expressions();
-        let cannot_fail = self.inputs.is_self_join() || of_others().iter().all(|key| key.is::<Column>());
-        if is_checked || is_settled || !cannot_fail || self.spec.index.is_some() {
+        if is_checked || is_settled || self.spec.index.is_some() {
             return Vec::new();
         }
         let sides = if self.inputs.is_self_join() { &[JoinSide::Left, JoinSide::Right][..] } else { &[build] };
@@ -273,6 +270,7 @@ impl<M: JoinStrategy> JoinExec<M> {
             keeps_order: self.order.is_some(),
             stays_in_memory: self.stays_in_memory.load(Ordering::Relaxed),
             keys_only: self.keys_only(context),
+            keys_are_columns: self.matching.expressions().iter().all(|key| key.is::<Column>()),
             partitions: self.properties.partitioning.partition_count() / self.builds.len(),
             metrics: BuildMetrics::new(&self.metrics),
             join_metrics: self.metrics.clone(),

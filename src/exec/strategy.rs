@@ -91,8 +91,8 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
         internal_err!("{} keeps nothing", self.info().name)
     }
 
-    /// The keys of the collected rows of a side, where an index needs nothing else of them and leaves no pair to be
-    /// decided by its rows; `None` for any other.
+    /// The keys of the collected rows of a side, where an index needs nothing else of them and never asks for the whole
+    /// condition on a pair; `None` for any other.
     ///
     /// # Errors
     /// Whatever the evaluation of a key fails with.

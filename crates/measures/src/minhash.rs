@@ -115,7 +115,7 @@ impl MinHash {
         let Scratch { selected, numbers } = &mut self.scratch;
         for throwers in self.throwers.chunks_exact(signature.len()) {
             let mut left = 0;
-            // nothing is guessed: half of all places would be guessed wrong
+            // without a branch, of which half would be mispredicted
             for at in 0..empty {
                 let place = selected[at];
                 let number = numbers[throwers[place as usize] as usize];
@@ -131,7 +131,7 @@ impl MinHash {
         empty
     }
 
-    /// Has the places with tokens throw in rounds from one on, until none of those is empty that are.
+    /// Has the places with tokens throw in rounds from one on, until no place is empty.
     fn throw(&mut self, first_round: u64, mut empty: usize, signature: &mut [u32]) {
         let full = self.scratch.select(|number| number != EMPTY);
         let Scratch { selected, numbers } = &self.scratch;

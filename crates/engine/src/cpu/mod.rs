@@ -38,8 +38,8 @@ use sets::{NearestSets, SetIndex};
 use small_groups::SmallGroups;
 use strings::{NearestStrings, RepeatedStrings, StringIndex};
 
-/// Makes the keys of a build side ready for `condition`. An index that has all that it needs of them drops them before
-/// it takes more memory.
+/// Makes the keys of a build side ready for `condition`. Unless most groups are small, an index of sets drops them when
+/// it has their tokens, before it takes more memory.
 ///
 /// # Errors
 /// Keys that `condition` is not about, a refused reservation, a cancelled build.

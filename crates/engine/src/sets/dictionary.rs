@@ -9,7 +9,7 @@ use crate::error::{Result, internal_err};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::numbers::{Number, Numbers, hash_of_number};
+use super::numbers::{FREE, Number, Numbers, hash_of_number};
 use crate::parallel::{each_in_turn, in_parallel};
 use crate::stored::{Sink, Source, Store, Stored, fixed};
 
@@ -151,7 +151,12 @@ impl Dictionary {
 
     /// Replaces each id by its entry in `ids`.
     pub fn renumber(&mut self, ids: &[u32]) -> Result<()> {
-        let renumber = |shard: &mut Shard| shard.ids().for_each(|id| *id = ids[*id as usize]);
+        let renumber = |shard: &mut Shard| {
+            shard.ids().for_each(|id| {
+                *id = ids[*id as usize];
+                debug_assert!(*id != FREE.id);
+            });
+        };
         if self.len < WORTH_THREADS {
             self.shards.iter_mut().for_each(renumber);
         } else {
@@ -271,6 +276,8 @@ impl Shard {
             }
             return;
         }
+        // they come by their places: room for all keeps the first places of a smaller table from filling up
+        self.numbers.reserve(other.numbers.len());
         for known in other.numbers.iter() {
             let next = first + self.len() as u32;
             note(known.id, self.intern_number(hash_of_number(known.number), known.number, next));

@@ -22,7 +22,7 @@ pub(super) struct Number {
 fixed!(Number { number: u64, id: u32 });
 
 /// A place without a number; no id is that large.
-const FREE: Number = Number { number: 0, id: u32::MAX };
+pub(super) const FREE: Number = Number { number: 0, id: u32::MAX };
 
 /// The fewest places of a table that is not empty.
 const FEWEST_PLACES: usize = 8;
@@ -76,6 +76,7 @@ impl Numbers {
 
     /// Adds a number of this hash that is not there.
     pub(super) fn insert(&mut self, hash: u64, new: Number) {
+        debug_assert!(new.id != FREE.id);
         self.reserve(1);
         let place = self.free_place(hash);
         self.places[place] = new;

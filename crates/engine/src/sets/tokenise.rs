@@ -237,6 +237,7 @@ impl<'a> Tokens<'a> {
         let grams = self.grams.as_ref().map_or(0, GramIds::memory);
         let held = grams
             + self.own.memory()
+            + self.waiting.bytes.capacity()
             + self.ids.capacity() * size_of::<u32>()
             + self.tokens.capacity() * size_of::<Token>();
         self.ledger.hold(held + self.ends.capacity() * size_of::<usize>() + tokens * size_of::<u32>() + bytes)
