@@ -4,7 +4,7 @@
 //! reach `T` are the clauses (T-occurrence: Li, Lu and Lu, 2008). A condition that no index serves is taken to hold for
 //! every pair.
 //!
-//! A ranking counts the conditions themselves, where each of them is one comparison of places.
+//! A ranking counts conditions that are one comparison of places. What the others add is bounded.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -16,6 +16,9 @@ use crate::functions::{self, MATCH_COUNT, weighted_conditions};
 
 /// More conditions than that are left alone.
 const MOST_CONDITIONS: usize = 1000;
+
+/// Whole numbers up to this one are exact in double precision.
+const MOST_EXACT: f64 = 9e15;
 
 /// The clauses that follow from a count of at least `least`.
 pub(super) fn clauses(call: &ScalarFunction, least: f64, sides: Sides<'_>, most: usize) -> Option<Expr> {
@@ -45,17 +48,13 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// The condition as one comparison of both sides, if it is one.
-    fn of(condition: &Expr, sides: Sides<'_>) -> Option<Self> {
+    /// One comparison of both sides that holds wherever the condition does, and whether it is all of the condition.
+    fn of(condition: &Expr, sides: Sides<'_>) -> Option<(Self, bool)> {
         let Conjunction { mut keys, atoms, mut bands, residual, refused } = Conjunction::of(condition, sides);
-        if !(atoms.is_empty() && residual.is_empty() && refused.is_empty()) {
-            return None;
-        }
-        match (keys.len(), bands.len()) {
-            (1, 0) => keys.pop().map(|key| Self::Equality(Box::new(key))),
-            (0, 1) => bands.pop().map(|band| Self::Band(Box::new(band))),
-            _ => None,
-        }
+        let is_all = keys.len() + bands.len() == 1 && atoms.is_empty() && residual.is_empty() && refused.is_empty();
+        let equality = keys.pop().map(|key| Self::Equality(Box::new(key)));
+        let counted = equality.or_else(|| bands.pop().map(|band| Self::Band(Box::new(band))))?;
+        Some((counted, is_all))
     }
 }
 
@@ -73,18 +72,47 @@ impl Counted {
     }
 }
 
-/// The conditions that `score` counts, with their weights where it has any; none where `score` is no match count, or
-/// one of a condition that is no single equality or range between both sides.
-pub fn counted(score: &Expr, sides: Sides<'_>) -> Option<(Vec<Counted>, Option<Vec<f64>>)> {
+/// What a ranking by a match count counts.
+#[derive(Debug)]
+pub struct CountedScore {
+    /// Conditions that are one comparison of both sides each, in order.
+    pub conditions: Vec<Counted>,
+    /// The weight of each, where the match count has any.
+    pub weights: Option<Vec<f64>>,
+    /// Greatest excess of the score over what is counted. `None` where both are the same.
+    pub excess: Option<f64>,
+}
+
+/// What is counted for `score`; none where it is no match count, or where none of its conditions compares both sides.
+pub fn counted(score: &Expr, sides: Sides<'_>) -> Option<CountedScore> {
     let call = match score {
         Expr::Alias(alias) => return counted(&alias.expr, sides),
         Expr::ScalarFunction(call) if call.name() == MATCH_COUNT && functions::is_known(&call.func) => call,
         _ => return None,
     };
     let types: Option<Vec<_>> = call.args.iter().map(|argument| data_type(argument, sides)).collect();
-    let conditions = weighted_conditions(&call.args, &types?)?;
-    let has_weights = conditions.len() < call.args.len();
-    let counted: Option<Vec<_>> = conditions.iter().map(|(condition, _)| Counted::of(condition, sides)).collect();
-    let weights = has_weights.then(|| conditions.iter().map(|(_, weight)| *weight).collect());
-    Some((counted?, weights))
+    let all = weighted_conditions(&call.args, &types?)?;
+    let has_weights = all.len() < call.args.len();
+    let (mut conditions, mut weights, mut excess) = (Vec::new(), Vec::new(), None);
+    for (condition, weight) in &all {
+        let of_condition = Counted::of(condition, sides);
+        if !matches!(of_condition, Some((_, true))) {
+            // a condition that is counted in part adds no more than its part
+            *excess.get_or_insert(0.0) += if of_condition.is_some() { 0.0 } else { *weight };
+        }
+        if let Some((counted, _)) = of_condition {
+            conditions.push(counted);
+            weights.push(*weight);
+        }
+    }
+    let total: f64 = all.iter().map(|(_, weight)| weight).sum();
+    // sums of whole numbers are exact, and others are only so in part
+    let is_exact = total < MOST_EXACT && all.iter().all(|(_, weight)| weight.fract() == 0.0);
+    let excess = excess.map(|excess| if is_exact { excess } else { excess + SLACK * total });
+    let is_bounded = excess.is_none() || is_exact || all.len() <= MOST_CONDITIONS;
+    (!conditions.is_empty() && is_bounded).then(|| CountedScore {
+        conditions,
+        weights: has_weights.then_some(weights),
+        excess,
+    })
 }

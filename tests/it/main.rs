@@ -26,6 +26,7 @@ mod nearest_in_chunks;
 mod nested_loops;
 mod oracle;
 mod ordered;
+mod partly_counted;
 mod peers;
 mod plans;
 mod quickstart;

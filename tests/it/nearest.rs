@@ -88,6 +88,12 @@ pub(crate) const SCORES_OF_CONDITIONS: Scores = &[
     ("match_count(b.n = a.n, 2.5, b.d BETWEEN a.d - 1 AND a.d, 0.1, b.s = a.s, 0.3, a.x = b.x, 0.2)", true),
     ("match_count(a.n = b.n + 1, a.n < b.n + 3 AND a.n > b.n - 1, a.x - b.x BETWEEN -2 AND 2)", true),
     ("match_count(a.n = b.n OR a.x = b.x, a.s < b.s, b.x < 2)", true),
+    ("match_count(a.n = b.n, a.s < b.s, b.x < 2 OR a.n < b.n)", true),
+    (
+        "match_count(b.d BETWEEN a.d - 1 AND a.d AND a.s <> b.s, 0.7, a.s < b.s, 0.1, a.x = b.x, 0.2, b.n = a.n, 0)",
+        true,
+    ),
+    ("match_count(a.s = b.s, 3, a.x < b.x, 2, a.d = b.d AND a.n < b.n, 2)", true),
     ("match_count(a.n = b.n, a.x - b.x BETWEEN -1 AND 1)", false),
 ];
 

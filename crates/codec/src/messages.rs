@@ -366,6 +366,8 @@ pub struct MatchCount {
     pub conditions: Vec<Counted>,
     #[prost(message, optional, tag = "2")]
     pub weights: Option<Weights>,
+    #[prost(double, optional, tag = "3")]
+    pub excess: Option<f64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

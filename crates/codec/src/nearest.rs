@@ -37,7 +37,7 @@ fn indexed_to_message(score: &IndexedScore, writer: Writer<'_>) -> Result<messag
             keys: writer.keys(left, right)?,
             condition: Some(condition::to_message(condition)),
         }),
-        IndexedScore::MatchCount { conditions, weights } => {
+        IndexedScore::MatchCount { conditions, weights, excess } => {
             let counted = |condition: &CountedExprs| {
                 let kind = match condition {
                     CountedExprs::Equality(equality) => CountedKind::Equality(writer.equality(equality)?),
@@ -48,6 +48,7 @@ fn indexed_to_message(score: &IndexedScore, writer: Writer<'_>) -> Result<messag
             messages::IndexedScore::MatchCount(MatchCount {
                 conditions: conditions.iter().map(counted).collect::<Result<_>>()?,
                 weights: weights.as_ref().map(|weights| Weights { weights: weights.to_vec() }),
+                excess: *excess,
             })
         }
     })
@@ -91,7 +92,7 @@ fn indexed_from_message(
             let [left, right] = reader.keys(keys.as_ref(), schemas)?;
             IndexedScore::Similarity { condition: condition::from_message(condition)?, left, right }
         }
-        messages::IndexedScore::MatchCount(MatchCount { conditions, weights }) => {
+        messages::IndexedScore::MatchCount(MatchCount { conditions, weights, excess }) => {
             let counted = |condition: &Counted| match &condition.kind {
                 Some(CountedKind::Equality(equality)) => {
                     Ok(CountedExprs::Equality(reader.equality(equality, schemas)?))
@@ -103,9 +104,13 @@ fn indexed_from_message(
             if weights.is_some_and(|weights| weights.len() != conditions.len()) {
                 return Err(malformed("conditions and weights are not as many"));
             }
+            if excess.is_some_and(|excess| !(0.0..=f64::MAX).contains(&excess)) {
+                return Err(malformed("a score exceeds what is counted by no number"));
+            }
             IndexedScore::MatchCount {
                 conditions: conditions.iter().map(counted).collect::<Result<_>>()?,
                 weights: weights.map(Into::into),
+                excess: *excess,
             }
         }
     })

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::common::{Result, internal_err};
 
 use super::counted::CountedConditions;
-use super::scored::Scored;
+use super::scored::{Scored, scores};
 use super::strategy::{IndexedScore, NearestStrategy};
 use crate::exec::engine::EngineResult;
 use crate::exec::residual::{RowPairs, satisfying};
@@ -170,8 +170,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Neighbours of the rows at some positions that satisfy the condition: more and more of them are looked for until
-    /// enough do.
+    /// Neighbours of the rows at some positions that satisfy the condition, by their own scores: more and more of them
+    /// are looked for until enough do, and no other row may have a better score.
     pub(super) fn satisfied(&mut self, positions: &[u32], out: &mut Pairs) -> Result<()> {
         let wanted = self.keys.wanted();
         let rows: Vec<u32> = positions.iter().map(|&position| self.order[position as usize]).collect();
@@ -191,10 +191,10 @@ impl Search<'_> {
                     best.take_into(&mut found);
                     block.push((place, found));
                 }
-                let all_seen: Vec<bool> = block.iter().map(|(_, found)| found.len() < most).collect();
+                let unseen: Vec<_> = block.iter().map(|(_, found)| found.get(most - 1).copied()).collect();
                 let passing = self.satisfying(&rows, block)?;
-                for ((place, mut passing), all_seen) in passing.into_iter().zip(all_seen) {
-                    if passing.len() < wanted.rows && !all_seen {
+                for ((place, mut passing), unseen) in passing.into_iter().zip(unseen) {
+                    if unseen.is_some_and(|last| !self.is_settled(&passing, last)) {
                         pending.push(place);
                         continue;
                     }
@@ -210,17 +210,45 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The neighbours, of rows by their place in `rows`, that satisfy the condition.
+    /// Whether no row that comes after `last` in the index is among the neighbours, given those before it.
+    fn is_settled(&self, passing: &[Neighbour<i64>], last: Neighbour<i64>) -> bool {
+        let Some(worst) = passing.get(self.keys.rows - 1) else { return false };
+        let Some(score) = self.keys.indexed.as_ref().filter(|score| score.excess().is_some()) else { return true };
+        let next = Neighbour { score: score.best_possible(last.score), ..last };
+        // a row with a worse score in the index does not reach the best possible one
+        if self.keys.ties { worst.score < next.score } else { *worst <= next }
+    }
+
+    /// The neighbours, of rows by their place in `rows`, that satisfy the condition, by their own scores.
     fn satisfying(&self, rows: &[u32], block: Vec<Found>) -> Result<Vec<Found>> {
         let left: UInt32Array =
             block.iter().flat_map(|(place, found)| std::iter::repeat_n(rows[*place], found.len())).collect();
         let right: UInt32Array = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
         let pairs = satisfying(&self.keys.residual, RowPairs { left, right }, self.left, self.right)?;
-        let mut passing = pairs.left.values().iter().zip(pairs.right.values()).peekable();
-        let mut keep = |place: usize, found: Vec<Neighbour<i64>>| {
-            let passes = |n: &Neighbour<i64>| passing.next_if(|&(&l, &r)| (l, r) == (rows[place], n.row)).is_some();
-            (place, found.into_iter().filter(passes).collect())
+        let scores = match self.keys.indexed.as_ref().and_then(IndexedScore::excess) {
+            Some(_) => Some(scores(self.keys, &pairs, self.left, self.right)?),
+            None => None,
         };
-        Ok(block.into_iter().map(|(place, found)| keep(place, found)).collect())
+        let mut passing = pairs.left.values().iter().zip(pairs.right.values()).enumerate().peekable();
+        let mut keep = |(place, found): Found| {
+            let mut kept = Vec::with_capacity(found.len());
+            for neighbour in found {
+                let pair = (&rows[place], &neighbour.row);
+                let Some((at, _)) = passing.next_if(|(_, next)| *next == pair) else { continue };
+                match &scores {
+                    None => kept.push(neighbour),
+                    // a sum of weights has 64 bits
+                    Some(scores) => {
+                        let score = scores[at].and_then(|score| i64::try_from(score).ok());
+                        kept.extend(score.map(|score| Neighbour { score, ..neighbour }));
+                    }
+                }
+            }
+            if scores.is_some() {
+                kept.sort_unstable();
+            }
+            (place, kept)
+        };
+        Ok(block.into_iter().map(&mut keep).collect())
     }
 }

@@ -197,7 +197,7 @@ impl NearestMatcher {
         while goes_on(cursor, &search.counts, out) {
             let end = cursor.end.min(cursor.next + at_once);
             let positions: Vec<u32> = (cursor.next as u32..end as u32).collect();
-            match self.keys.residual.is_empty() {
+            match self.keys.is_settled_by_index() {
                 true => search.all(&positions, &mut best, out)?,
                 false => search.satisfied(&positions, out)?,
             }

@@ -95,7 +95,7 @@ impl JoinStrategy for NearestStrategy {
                 };
                 (format!("{:?} of {right:?}", of_build(*condition, side)), name, vec![right])
             }
-            IndexedScore::MatchCount { conditions, weights } => {
+            IndexedScore::MatchCount { conditions, weights, .. } => {
                 let keys = conditions.iter().flat_map(CountedExprs::expressions).collect();
                 let conditions: Vec<_> = conditions.iter().map(CountedExprs::of_right).collect();
                 (format!("{conditions:?} {weights:?}"), "match_count", keys)

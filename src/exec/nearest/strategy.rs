@@ -17,7 +17,7 @@ use similarity_engine::BuildContext;
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::equality::{Groups, Numberer};
 use similarity_engine::match_count::MatchCount;
-use similarity_engine::nearest::Wanted;
+use similarity_engine::nearest::{Wanted, float_key, float_of_key};
 use similarity_engine::ranking::Ranking;
 use similarity_engine::recall::Recall;
 
@@ -64,6 +64,8 @@ pub enum IndexedScore {
         conditions: Vec<CountedExprs>,
         /// The weight of each, where they have any.
         weights: Option<Arc<[f64]>>,
+        /// Greatest excess of the score over what these conditions add up to. `None` where both are the same.
+        excess: Option<f64>,
     },
 }
 
@@ -72,8 +74,27 @@ impl IndexedScore {
     pub fn ranking(&self) -> Ranking {
         match self {
             Self::Similarity { condition, .. } => Ranking::Score(of_build(*condition, JoinSide::Right)),
-            Self::MatchCount { conditions, weights } => {
+            Self::MatchCount { conditions, weights, .. } => {
                 Ranking::MatchCount(MatchCount { conditions: conditions.len(), weights: weights.clone() })
+            }
+        }
+    }
+
+    /// Greatest excess of a score over what the index says, where it has to be computed for what is found.
+    pub(super) fn excess(&self) -> Option<f64> {
+        match self {
+            Self::Similarity { .. } => None,
+            Self::MatchCount { excess, .. } => *excess,
+        }
+    }
+
+    /// The best score, as an integer, of a row for which the index has this score.
+    pub(super) fn best_possible(&self, score: i64) -> i64 {
+        match self {
+            Self::Similarity { .. } | Self::MatchCount { excess: None, .. } => score,
+            Self::MatchCount { weights: None, excess: Some(excess), .. } => score.saturating_sub(*excess as i64),
+            Self::MatchCount { weights: Some(_), excess: Some(excess), .. } => {
+                !float_key(float_of_key(!score) + excess)
             }
         }
     }
@@ -90,6 +111,9 @@ impl IndexedScore {
 /// Neighbours that a condition is checked on at least.
 const FEWEST_CHECKED: usize = 16;
 
+/// Neighbours whose scores are computed at least, where an index knows only a part of the score.
+const FEWEST_SCORED: usize = 512;
+
 /// Neighbours that are asked for at most where some of them are dropped: fewer than any group has that is divided into
 /// clusters, so that there are as many.
 const MOST_ASKED: usize = 1024;
@@ -99,10 +123,23 @@ impl NearestStrategy {
         Wanted { rows: self.rows, ties: self.ties }
     }
 
-    /// What is searched for first: more where a condition is checked on what is found.
+    /// What is searched for first: more where a condition is checked on what is found, or its scores are computed.
     pub(super) fn searched(&self) -> Wanted {
-        let rows = if self.residual.is_empty() { self.rows } else { self.rows.saturating_mul(2).max(FEWEST_CHECKED) };
-        Wanted { rows, ..self.wanted() }
+        let fewest = match self.is_settled_by_index() {
+            true => return self.wanted(),
+            false if self.excess().is_some() => FEWEST_SCORED,
+            false => FEWEST_CHECKED,
+        };
+        Wanted { rows: self.rows.saturating_mul(2).max(fewest), ..self.wanted() }
+    }
+
+    /// Whether the neighbours that an index finds are those of the query.
+    pub(super) fn is_settled_by_index(&self) -> bool {
+        self.residual.is_empty() && self.excess().is_none()
+    }
+
+    fn excess(&self) -> Option<f64> {
+        self.indexed.as_ref().and_then(IndexedScore::excess)
     }
 
     /// What an index of `batch` is asked for, and the recall of it that has to be reached for the recall of the query.

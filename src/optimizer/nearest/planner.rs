@@ -19,7 +19,9 @@ use crate::optimizer::build_side::rows;
 use crate::optimizer::indexes::index_of;
 use crate::optimizer::physical::Physical;
 use crate::optimizer::same_input::{same_expr, same_rows};
-use crate::predicate::{Condition, Conjunction, Counted, EqualityKey, VectorCondition, counted, measured, plain_first};
+use crate::predicate::{
+    Condition, Conjunction, Counted, CountedScore, EqualityKey, VectorCondition, counted, measured, plain_first,
+};
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -148,18 +150,19 @@ fn index(node: &NearestJoinNode, physical: &Physical<'_>) -> Option<IndexedTable
     let score = &node.nearest().score;
     let keys = match measured(score, physical.sides) {
         Some((_, right, _)) => vec![right],
-        None => counted(score, physical.sides)?.0.into_iter().map(Counted::into_right).collect(),
+        None => counted(score, physical.sides)?.conditions.into_iter().map(Counted::into_right).collect(),
     };
     keys.iter().find_map(|key| index_of(physical.session, node.right(), key))
 }
 
-/// The score as a count of conditions, each of which is one equality or range between both sides.
+/// The score as a count of conditions, some of which are one equality or range between both sides.
 fn by_count(score: &Expr, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
-    let Some((counted, weights)) = counted(score, physical.sides) else { return Ok(None) };
-    let conditions = counted.iter().map(|condition| match condition {
+    let Some(CountedScore { conditions, weights, excess }) = counted(score, physical.sides) else { return Ok(None) };
+    let conditions = conditions.iter().map(|condition| match condition {
         Counted::Equality(key) => Ok(physical.equality(key)?.map(CountedExprs::Equality)),
         Counted::Band(band) => Ok(Some(CountedExprs::Band(physical.band(band)?))),
     });
     let conditions: Option<Vec<_>> = conditions.collect::<Result<_>>()?;
-    Ok(conditions.map(|conditions| IndexedScore::MatchCount { conditions, weights: weights.map(Into::into) }))
+    let weights = weights.map(Into::into);
+    Ok(conditions.map(|conditions| IndexedScore::MatchCount { conditions, weights, excess }))
 }
