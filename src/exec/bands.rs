@@ -69,6 +69,20 @@ impl BandExprs {
         }
     }
 
+    /// All that the values of the build side depend on.
+    pub(super) fn of_build(&self, side: JoinSide) -> String {
+        match self {
+            Self::Difference { left, right, bounds, unlimited } => {
+                let key = if side == JoinSide::Left { left } else { right };
+                format!("- {key:?} {bounds:?} {unlimited}")
+            }
+            Self::Between { value_side, value, low, high } if *value_side == side => {
+                format!("between {value:?} {} {}", low.1, high.1)
+            }
+            Self::Between { low, high, .. } => format!("within {low:?} {high:?}"),
+        }
+    }
+
     /// The band over the build side `batch`: its values, and the column of its rows. Of a difference that column also
     /// says what each row accepts of its own side, which is also the probe side where it is its `self_join`.
     ///

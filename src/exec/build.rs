@@ -464,7 +464,7 @@ impl<M: JoinStrategy> Task<M> {
                 match (keys.and_then(|_| matching.build(rows, &context)), equalities) {
                     (Ok(matcher), equalities) => (batch, matcher, None, equalities),
                     (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
-                        let matcher = equalities.build(rows, &context)?;
+                        let matcher = equalities.build(BuildRows { kept: None, ..rows }, &context)?;
                         (batch, matcher, Some(error), Some(equalities))
                     }
                     (Err(error), _) => return Err(error),

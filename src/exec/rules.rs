@@ -1,5 +1,6 @@
 //! Pairs by the clauses of an OR of ANDs.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -17,6 +18,7 @@ use super::bands::{BUILD_BYTES, BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::explain::Explained;
+use super::kept::{KeptIndex, KeptKey, KeptPart};
 use super::residual::{self, RowPairs};
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
@@ -25,7 +27,9 @@ use similarity_engine::accelerator::ColumnPrefetch;
 use similarity_engine::atoms::{AtomColumn, AtomCondition, PairConditions, RuleCounters, SideColumns};
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::plan::{AssumedStatistics, AtomKind, RulePlan};
+use similarity_engine::recall::Recall;
 use similarity_engine::rules::{self, PreparedRules, RuleIndex, RuleSource};
+use similarity_engine::stored::Store;
 use similarity_engine::{BuildContext, Counts, Cursor, Erased, IndexInfo, Pairs, PrepareContext, Prepared, Probe};
 
 /// An atom in physical expressions.
@@ -75,6 +79,20 @@ pub struct RuleStrategy {
     pub build_rows: Option<usize>,
     /// What finds the pairs.
     pub engine: EngineSpec,
+}
+
+impl AtomExprs {
+    /// All that the column of the build side depends on, besides the keys.
+    fn of_build(&self, build: JoinSide) -> String {
+        match self {
+            Self::Equality(equality) => format!("{:?} {}", equality.of(build), equality.null_equals_null),
+            Self::Band(band) => band.of_build(build),
+            Self::OneSided { side, condition } if *side == build => format!("{condition:?}"),
+            Self::EitherSide { left, right } => format!("{:?}", if build == JoinSide::Left { left } else { right }),
+            // what only the other side or a pair has
+            Self::OneSided { .. } | Self::Similarity { .. } | Self::Pair(_) => String::new(),
+        }
+    }
 }
 
 impl RuleStrategy {
@@ -239,8 +257,28 @@ impl JoinStrategy for RuleStrategy {
         device.prefetch(&columns, rows)
     }
 
+    fn kept_key(&self, side: JoinSide, _: Option<Recall>) -> Option<KeptKey> {
+        let of_side = |[left, right]: &[PhysicalExprRef; 2]| {
+            let key = if side == JoinSide::Left { left } else { right };
+            format!("{key:?}")
+        };
+        let keys: Vec<_> = self.keys.iter().map(of_side).collect();
+        let atoms: Vec<_> = self.atoms.iter().map(|atom| atom.of_build(side)).collect();
+        let (tests, clauses) = (self.tests(side), &self.clauses);
+        Some(KeptKey {
+            text: format!("{clauses:?} of {tests:?} over {atoms:?} and {keys:?}, of {side}"),
+            label: format!("{} clauses", clauses.len()),
+            // no other process can have them
+            built_in: false,
+        })
+    }
+
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
-        let BuildRows { side, batch, sent, .. } = rows;
+        let BuildRows { side, batch, sent, kept, .. } = rows;
+        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
+        if let Some(Ok(kept)) = kept {
+            return Ok(self.matcher(side, batch, kept));
+        }
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {
             AtomExprs::Band(band) => {
                 (context.reserve)(batch.num_rows() * BUILD_BYTES).or_datafusion()?;
@@ -255,8 +293,45 @@ impl JoinStrategy for RuleStrategy {
         let source = RuleSource { conditions: self.tests(side), clauses: self.clauses.clone(), sent: sent.cloned() };
         let engine = engine::open(self.engine)?;
         let index = RuleIndex::try_new(source, columns, &engine, context).or_datafusion()?;
-        let info = known(self, &bands, &index);
-        Ok(Box::new(Erased(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), bands, index, info })))
+        Ok(self.matcher(side, batch, Arc::new(IndexedRules { bands, index })))
+    }
+}
+
+impl RuleStrategy {
+    /// What probes the index of `batch`, rows of a side.
+    fn matcher(&self, side: JoinSide, batch: &RecordBatch, indexed: Arc<IndexedRules>) -> Box<DynBuiltJoin> {
+        let info = indexed.info(&self.labels);
+        Box::new(Erased(RuleMatcher { keys: self.clone(), side, batch: batch.clone(), indexed, info }))
+    }
+}
+
+/// The rows of a side under all clauses, whatever probes them.
+#[derive(Debug)]
+struct IndexedRules {
+    /// What a probe side is looked up in, for each atom that is a band.
+    bands: Vec<Option<BandValues>>,
+    index: RuleIndex,
+}
+
+impl IndexedRules {
+    /// What is known of the index, with the names of its atoms.
+    fn info(&self, labels: &[String]) -> IndexInfo {
+        let Self { bands, index } = self;
+        IndexInfo {
+            path: index.plan().display(labels, &index.chosen()).to_string(),
+            bytes: index.memory() + bands.iter().flatten().map(BandValues::memory).sum::<usize>(),
+            unmatchable: index.unmatchable(),
+            undecided: false,
+            self_join_len: index.len(None),
+            rows_at_once: index.rows_at_once(),
+            shared: index.is_shared(None),
+        }
+    }
+}
+
+impl KeptIndex for IndexedRules {
+    fn stored(&self) -> Option<&dyn Store> {
+        None
     }
 }
 
@@ -266,23 +341,8 @@ struct RuleMatcher {
     /// The build side.
     side: JoinSide,
     batch: RecordBatch,
-    /// What a probe side is looked up in, for each atom that is a band.
-    bands: Vec<Option<BandValues>>,
-    index: RuleIndex,
+    indexed: Arc<IndexedRules>,
     info: IndexInfo,
-}
-
-/// What is known of the index of rules.
-fn known(keys: &RuleStrategy, bands: &[Option<BandValues>], index: &RuleIndex) -> IndexInfo {
-    IndexInfo {
-        path: index.plan().display(&keys.labels, &index.chosen()).to_string(),
-        bytes: index.memory() + bands.iter().flatten().map(BandValues::memory).sum::<usize>(),
-        unmatchable: index.unmatchable(),
-        undecided: false,
-        self_join_len: index.len(None),
-        rows_at_once: index.rows_at_once(),
-        shared: index.is_shared(None),
-    }
 }
 
 struct PreparedBatch {
@@ -298,24 +358,29 @@ impl BuiltJoin for RuleMatcher {
     }
 
     fn metrics(&self) -> Vec<MetricValue> {
-        self.index.metrics()
+        self.indexed.index.metrics()
+    }
+
+    fn kept(&self) -> Option<KeptPart> {
+        Some(Arc::clone(&self.indexed) as KeptPart)
     }
 
     fn self_join_stretch(&self, start: usize) -> usize {
-        self.index.self_join_stretch(start)
+        self.indexed.index.self_join_stretch(start)
     }
 
     fn prepare(&self, batch: &RecordBatch, context: &PrepareContext<'_>) -> Result<Prepared<PreparedBatch>> {
         let side = self.side.negate();
-        let column = |atom: usize| match (&self.keys.atoms[atom], &self.bands[atom]) {
+        let IndexedRules { bands, index } = self.indexed.as_ref();
+        let column = |atom: usize| match (&self.keys.atoms[atom], &bands[atom]) {
             (AtomExprs::Band(band), Some(values)) => Ok(AtomColumn::Band(Arc::new(band.look_up(values, side, batch)?))),
             _ => self.keys.column(atom, side, batch),
         };
-        let atoms = in_turn(self.bands.len(), context.threads, column)?;
+        let atoms = in_turn(bands.len(), context.threads, column)?;
         let keys = self.keys.key_values(side, batch, context.threads)?;
-        let rules = self.index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context).or_datafusion()?;
-        let (len, unmatchable) = (self.index.len(Some(&rules)), rules.unmatchable());
-        let shared = self.index.is_shared(Some(&rules));
+        let rules = index.prepare(SideColumns { rows: batch.num_rows(), atoms, keys }, context).or_datafusion()?;
+        let (len, unmatchable) = (index.len(Some(&rules)), rules.unmatchable());
+        let shared = index.is_shared(Some(&rules));
         Ok(Prepared { shared, ..Prepared::new(PreparedBatch { batch: batch.clone(), rules }, len, unmatchable) })
     }
 
@@ -338,6 +403,7 @@ impl BuiltJoin for RuleMatcher {
         };
         let mut tally = RuleCounters::new(self.keys.atoms.len(), self.keys.clauses.len());
         let counts = self
+            .indexed
             .index
             .probe(
                 prepared.map(|prepared| &prepared.rules),

@@ -132,8 +132,8 @@ impl Planning<'_> {
             && program.keys.iter().all(|key| is_symmetric_key(key, self.physical.sides));
         let self_join = symmetric && self.is_self_join(&program.residual);
         let (equalities, unindexed) = self.physical.equalities(&program.keys)?;
-        let entry = (&program.entry.left, &program.entry.right);
-        let (inputs, spec) = self.join(self_join, Some(entry), unindexed.into_iter().chain(program.residual))?;
+        let entry = (program.entry.left.clone(), program.entry.right.clone());
+        let (inputs, spec) = self.join(self_join, &[entry], unindexed.into_iter().chain(program.residual))?;
         let keys = SimilarityStrategy {
             equalities,
             left_key: self.physical.expression(&program.entry.left, left)?,
@@ -149,6 +149,7 @@ impl Planning<'_> {
         let symmetric = symmetric_rules(&rules, self.physical.sides).filter(|_| self.is_self_join(&rules.residual));
         let (self_join, rules) = (symmetric.is_some(), symmetric.unwrap_or(rules));
         let labels = rules.atoms.iter().map(ToString::to_string).collect();
+        let compared: Vec<(Expr, Expr)> = rules.atoms.iter().filter_map(RuleAtom::compared).collect();
         let mut pairs: Vec<(Expr, Expr)> = Vec::new();
         let mut atoms = Vec::with_capacity(rules.atoms.len());
         for atom in rules.atoms {
@@ -156,7 +157,7 @@ impl Planning<'_> {
         }
         let key = |(l, r): &(Expr, Expr)| Ok([self.physical.expression(l, left)?, self.physical.expression(r, right)?]);
         let keys = pairs.iter().map(key).collect::<Result<_>>()?;
-        let (inputs, spec) = self.join(self_join, None, rules.residual)?;
+        let (inputs, spec) = self.join(self_join, &compared, rules.residual)?;
         let build_rows = match spec.build {
             JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
             _ => build_side::rows(self.inputs[0].as_ref())?,
@@ -212,18 +213,18 @@ impl Planning<'_> {
         })
     }
 
-    /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides. An index over the
-    /// key of one side makes that side the one that is collected.
+    /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides. An index over one of
+    /// the keys of one side makes that side the one that is collected.
     fn join(
         &self,
         self_join: bool,
-        keys: Option<(&Expr, &Expr)>,
+        keys: &[(Expr, Expr)],
         residual: impl IntoIterator<Item = Expr>,
     ) -> Result<(JoinInputs, JoinSpec)> {
         let ([left, right], residual) = (self.inputs, plain_first(residual));
         let session = self.physical.session;
-        let of_left = keys.and_then(|(key, _)| index_of(session, self.node.left(), key));
-        let of_right = keys.and_then(|(_, key)| index_of(session, self.node.right(), key));
+        let of_left = keys.iter().find_map(|(key, _)| index_of(session, self.node.left(), key));
+        let of_right = keys.iter().find_map(|(_, key)| index_of(session, self.node.right(), key));
         let (build, index) = match (self_join, of_left, of_right) {
             (true, index, _) => (BuildSide { side: JoinSide::Left, why: String::new(), probe_rows: None }, index),
             (false, Some(index), None) => (build_side::of_index(JoinSide::Left, right.as_ref())?, Some(index)),

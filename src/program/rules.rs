@@ -41,6 +41,21 @@ pub enum RuleAtom {
     Pair(Expr),
 }
 
+impl RuleAtom {
+    /// The expressions of both sides that are compared with each other, where an index is about these.
+    pub fn compared(&self) -> Option<(Expr, Expr)> {
+        match self {
+            Self::Equality(key) => Some((key.left.clone(), key.right.clone())),
+            Self::Similarity(atom) => Some((atom.left.clone(), atom.right.clone())),
+            Self::Band(_)
+            | Self::OneSided { .. }
+            | Self::BothSides { .. }
+            | Self::EitherSide { .. }
+            | Self::Pair(_) => None,
+        }
+    }
+}
+
 /// An OR of ANDs whose atoms are shared.
 #[derive(Debug, Clone)]
 pub struct Rules {

@@ -45,6 +45,9 @@ fn query(rng: &mut StdRng) -> String {
             "jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.8",
             "levenshtein(a.s, b.s) <= 2",
             "l2_distance(a.v, b.v) <= 1",
+            "(a.s = b.s AND a.k < 2 OR levenshtein(a.s, b.s) <= 1 AND b.k BETWEEN a.k - 1 AND a.k + 1)",
+            "(jaccard(word_tokens(a.s), word_tokens(b.s)) >= 0.5 AND b.k > 1 OR a.s = b.s AND a.id + b.id > 40)",
+            "(a.s = b.s AND (a.k < 1 OR b.k < 2) OR a.v = b.v AND abs(a.k - b.k) <= 1 AND levenshtein(a.s, b.s) <= 2)",
         ]
         .choose(rng)
         .unwrap();
@@ -127,6 +130,48 @@ async fn a_file_that_has_changed_is_indexed_again() {
     rows_of_nothing(&context, "DROP TABLE r").await;
     rows_of_nothing(&context, &table).await;
     assert_eq!((rows(&context, query).await, uses()), (vec!["3".into()], 0));
+}
+
+#[tokio::test]
+async fn a_join_by_rules_is_kept_for_the_same_clauses() {
+    let (context, plain) = (session(8192, 2), session(8192, 2));
+    for name in ["l", "m", "r"] {
+        let values = values(&mut StdRng::seed_from_u64(7), 0, 60);
+        for context in [&context, &plain] {
+            rows_of_nothing(
+                context,
+                &format!("CREATE TABLE {name} (id BIGINT, s VARCHAR, k BIGINT, v DOUBLE[]) AS VALUES {values}"),
+            )
+            .await;
+        }
+    }
+    rows_of_nothing(&context, "CREATE SIMILARITY INDEX i ON r (s)").await;
+    let kept = || {
+        let kept = IndexCatalog::of(&context.copied_config()).unwrap().all()[0].kept();
+        kept.iter().map(|kept| (kept.label.clone(), kept.uses)).collect::<Vec<_>>()
+    };
+    let join = |left: &str, join: &str, conditions: [&str; 2]| {
+        let [first, second] = conditions;
+        format!(
+            "SELECT a.id, b.id FROM {left} a {join} r b ON a.s = b.s AND {first} OR levenshtein(a.s, b.s) <= 1 AND {second}"
+        )
+    };
+    let same = ["b.k < 2", "b.k BETWEEN a.k - 1 AND a.k + 1"];
+    for (query, uses) in [
+        (join("l", "JOIN", same), vec![0]),
+        // another left table, another condition over it, and another join type
+        (join("m", "JOIN", same), vec![1]),
+        (join("(SELECT v, s, id, k FROM l WHERE id > 3)", "LEFT JOIN", same), vec![2]),
+        (join("l", "JOIN", ["b.k < 3", same[1]]), vec![2, 0]),
+        // the ends of a range are looked up, and what a pair alone decides is part of no index
+        (join("l", "JOIN", [same[0], "b.k BETWEEN a.k - 1 AND a.k + 2"]), vec![3, 0]),
+        (join("l", "JOIN", [same[0], "a.id * b.id > 9"]), vec![3, 0, 0]),
+        (join("l", "JOIN", [same[0], "a.id * b.id > 99"]), vec![3, 0, 1]),
+    ] {
+        assert_eq!(rows(&context, &query).await, rows(&plain, &query).await, "{query}");
+        let expected: Vec<_> = uses.into_iter().map(|uses| ("2 clauses".to_owned(), uses)).collect();
+        assert_eq!(kept(), expected, "{query}");
+    }
 }
 
 #[tokio::test]

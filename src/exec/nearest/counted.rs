@@ -36,13 +36,7 @@ impl CountedExprs {
     pub(super) fn of_right(&self) -> String {
         match self {
             Self::Equality(EqualityExprs { right, null_equals_null, .. }) => format!("= {right:?} {null_equals_null}"),
-            Self::Band(BandExprs::Difference { right, bounds, unlimited, .. }) => {
-                format!("- {right:?} {bounds:?} {unlimited}")
-            }
-            Self::Band(BandExprs::Between { value_side: JoinSide::Right, value, low, high }) => {
-                format!("between {value:?} {} {}", low.1, high.1)
-            }
-            Self::Band(BandExprs::Between { low, high, .. }) => format!("within {low:?} {high:?}"),
+            Self::Band(band) => band.of_build(JoinSide::Right),
         }
     }
 }
