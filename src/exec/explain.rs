@@ -7,10 +7,10 @@ use similarity_engine::access_path::AccessPath;
 use similarity_engine::choice::EngineSpec;
 use similarity_engine::nearest::Wanted;
 use similarity_engine::plan::RulePlan;
+use similarity_engine::ranking::Ranking;
 use similarity_engine::recall::Recall;
 
 use super::engine::platform;
-use super::nearest::IndexedScore;
 use super::spec::{EqualityExprs, JoinInputs, JoinSpec};
 use crate::functions::nearest::Direction;
 use crate::predicate::Condition;
@@ -57,8 +57,10 @@ pub enum Explained<'a> {
         equalities: &'a [EqualityExprs],
         /// Conditions that pairs satisfy.
         residual: &'a [JoinFilter],
-        /// The score as an index computes it.
-        indexed: Option<&'a IndexedScore>,
+        /// What an index ranks by.
+        ranking: Option<Ranking>,
+        /// Clauses of rules that find other conditions, where there are any.
+        found_by: Option<usize>,
     },
 }
 
@@ -137,7 +139,7 @@ impl Explained<'_> {
                 let estimated = || format!("{} (estimated)", estimated.display(labels, &[]));
                 vec![("clauses", clauses.to_string()), ("tree", found.map_or_else(estimated, str::to_owned))]
             }
-            Self::Nearest { wanted, searched, score, direction, then_by, equalities, residual, indexed } => {
+            Self::Nearest { wanted, searched, score, direction, then_by, equalities, residual, ranking, found_by } => {
                 let direction = direction.to_string().to_uppercase();
                 let by = format!("{} {direction}", score.expression());
                 let mut items = vec![("k", wanted.rows.to_string()), ("by", by)];
@@ -145,8 +147,14 @@ impl Explained<'_> {
                 push_unless_empty(&mut items, "keys", list(equalities));
                 push_unless_empty(&mut items, "filter", filters(residual));
                 items.push(("ties", wanted.ties.to_string()));
-                items.push(path(&|| match indexed {
-                    Some(score) => engine.ranking_access_paths(platform(), &score.ranking(), *searched, recall),
+                items.push(path(&|| match ranking {
+                    Some(ranking) => {
+                        let ranked = engine.ranking_access_paths(platform(), ranking, *searched, recall);
+                        match found_by {
+                            Some(clauses) => format!("{ranked}, and rules of {clauses} clauses"),
+                            None => ranked,
+                        }
+                    }
                     None => AccessPath::AllCandidates.to_string(),
                 }));
                 items
@@ -159,10 +167,10 @@ impl Explained<'_> {
         match self {
             Self::Similarity { condition, .. } => engine.explain(platform(), *condition),
             Self::Rules { .. } => engine.explain_rules(platform()),
-            Self::Nearest { indexed: Some(score), searched, .. } => {
-                engine.explain_ranking(platform(), &score.ranking(), *searched)
+            Self::Nearest { ranking: Some(ranking), searched, .. } => {
+                engine.explain_ranking(platform(), ranking, *searched)
             }
-            Self::Nearest { indexed: None, .. } => "cpu".to_owned(),
+            Self::Nearest { ranking: None, .. } => "cpu".to_owned(),
         }
     }
 }

@@ -69,7 +69,7 @@ pub use indexed_top_k::IndexedTopKExec;
 pub use join::{EpsilonJoinExec, JoinExec, MatchingDependencyBlockExec, NearestJoinExec, SimilarityJoinExec};
 pub use kept::{IndexedTable, KeptIndex, KeptKey, KeptPart, KeptSummary, SimilarityIndex};
 pub use links::{LinkTask, LinksExec};
-pub use nearest::{CountedExprs, IndexedScore, NearestStrategy};
+pub use nearest::{CountedExprs, FoundByRules, IndexedScore, NearestStrategy};
 pub(crate) use nested_loops::most_rows;
 pub use row_numbers::{RowNumber, RowNumbersExec};
 pub use rules::{AtomExprs, RuleStrategy};

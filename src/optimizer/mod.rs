@@ -27,6 +27,7 @@ mod planner;
 mod query_planner;
 mod row_numbers;
 mod rule;
+mod rule_strategy;
 mod same_input;
 mod subquery;
 mod symmetric_rules;

@@ -7,7 +7,7 @@ use datafusion::catalog::Session;
 use datafusion::common::{JoinConstraint, JoinSide, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, LogicalPlan, Operator, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
@@ -18,13 +18,12 @@ use super::nearest::{IndexedTopKNode, NearestJoinNode};
 use super::node::SimilarityJoinNode;
 use super::physical::{Physical, equality};
 use super::row_numbers::side_by_side;
+use super::rule_strategy::rule_strategy;
 use super::same_input::{same_expr, same_rows};
 use super::symmetric_rules::{is_symmetric_atom, is_symmetric_key, symmetric_rules};
 use crate::config::SimilarityOptions;
-use crate::exec::{
-    AtomExprs, JoinInputs, JoinSpec, MatchingDependencyBlockExec, RuleStrategy, SimilarityJoinExec, SimilarityStrategy,
-};
-use crate::predicate::{Atom, Conjunction, EqualityKey, Sides, plain_first};
+use crate::exec::{JoinInputs, JoinSpec, MatchingDependencyBlockExec, SimilarityJoinExec, SimilarityStrategy};
+use crate::predicate::{Conjunction, Sides, plain_first};
 use crate::program::{Claim, Compiled, ConjunctionPlan, RuleAtom, Rules, compile};
 use similarity_engine::choice::EngineSpec;
 
@@ -113,11 +112,6 @@ async fn plain_join(
     planner.create_physical_plan(&LogicalPlan::Join(join), session).await
 }
 
-/// TRUE where `condition` holds and NULL elsewhere, so that it equals itself for two rows for which it holds alone.
-fn where_true(condition: Expr) -> Result<Expr> {
-    when(condition, lit(true)).end()
-}
-
 struct Planning<'a> {
     physical: Physical<'a>,
     node: &'a SimilarityJoinNode,
@@ -145,72 +139,17 @@ impl Planning<'_> {
     }
 
     fn matching_dependency_block(&self, rules: Rules) -> Result<Arc<dyn ExecutionPlan>> {
-        let Sides { left, right } = self.physical.sides;
         let symmetric = symmetric_rules(&rules, self.physical.sides).filter(|_| self.is_self_join(&rules.residual));
         let (self_join, rules) = (symmetric.is_some(), symmetric.unwrap_or(rules));
-        let labels = rules.atoms.iter().map(ToString::to_string).collect();
         let compared: Vec<(Expr, Expr)> = rules.atoms.iter().filter_map(RuleAtom::compared).collect();
-        let mut pairs: Vec<(Expr, Expr)> = Vec::new();
-        let mut atoms = Vec::with_capacity(rules.atoms.len());
-        for atom in rules.atoms {
-            atoms.push(self.atom(atom, &mut pairs)?);
-        }
-        let key = |(l, r): &(Expr, Expr)| Ok([self.physical.expression(l, left)?, self.physical.expression(r, right)?]);
-        let keys = pairs.iter().map(key).collect::<Result<_>>()?;
-        let (inputs, spec) = self.join(self_join, &compared, rules.residual)?;
+        let Rules { atoms, clauses, residual } = rules;
+        let (inputs, spec) = self.join(self_join, &compared, residual)?;
         let build_rows = match spec.build {
             JoinSide::Right => build_side::rows(self.inputs[1].as_ref())?,
             _ => build_side::rows(self.inputs[0].as_ref())?,
         };
-        let rules = RuleStrategy {
-            atoms,
-            labels,
-            keys,
-            clauses: rules.clauses,
-            build_rows: build_rows.get_value().copied(),
-            engine: self.engine,
-        };
+        let rules = rule_strategy((atoms, clauses), build_rows.get_value().copied(), &self.physical, self.engine)?;
         Ok(Arc::new(MatchingDependencyBlockExec::new(inputs, Arc::new(spec), Arc::new(rules))?))
-    }
-
-    /// An atom in physical expressions; its key pair is one of `keys` from then on.
-    fn atom(&self, atom: RuleAtom, keys: &mut Vec<(Expr, Expr)>) -> Result<AtomExprs> {
-        Ok(match atom {
-            RuleAtom::Equality(key) => self.equality(&key)?,
-            RuleAtom::Similarity(Atom { left, right, similarity, .. }) => {
-                let pair = (left, right);
-                let key = keys.iter().position(|known| *known == pair).unwrap_or_else(|| {
-                    keys.push(pair);
-                    keys.len() - 1
-                });
-                AtomExprs::Similarity { key, condition: similarity }
-            }
-            RuleAtom::Band(band) => AtomExprs::Band(self.physical.band(&band)?),
-            RuleAtom::BothSides { left, right } => {
-                let [left, right] = [left, right].map(where_true);
-                self.equality(&EqualityKey { left: left?, right: right?, null_equals_null: false })?
-            }
-            RuleAtom::OneSided { left: true, condition } => AtomExprs::OneSided {
-                side: JoinSide::Left,
-                condition: self.physical.expression(&condition, self.physical.sides.left)?,
-            },
-            RuleAtom::OneSided { condition, .. } => AtomExprs::OneSided {
-                side: JoinSide::Right,
-                condition: self.physical.expression(&condition, self.physical.sides.right)?,
-            },
-            RuleAtom::EitherSide { left, right } => AtomExprs::EitherSide {
-                left: self.physical.expression(&left, self.physical.sides.left)?,
-                right: self.physical.expression(&right, self.physical.sides.right)?,
-            },
-            RuleAtom::Pair(condition) => AtomExprs::Pair(self.physical.filter(&condition)?),
-        })
-    }
-
-    fn equality(&self, key: &EqualityKey) -> Result<AtomExprs> {
-        Ok(match self.physical.equality(key)? {
-            Some(equality) => AtomExprs::Equality(equality),
-            None => AtomExprs::Pair(self.physical.filter(&equality(key))?),
-        })
     }
 
     /// Inputs and everything but what finds the pairs; `self_join`, where one input is both sides. An index over one of

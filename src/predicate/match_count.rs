@@ -4,10 +4,12 @@
 //! reach `T` are the clauses (T-occurrence: Li, Lu and Lu, 2008). A condition that no index serves is taken to hold for
 //! every pair.
 //!
-//! A ranking counts conditions that are one comparison of places. What the others add is bounded.
+//! A ranking counts conditions that are one comparison of places. An index finds the pairs of others, and what is left
+//! is bounded.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::disjunction;
 
 use super::minimal_sets::{SLACK, clauses_reaching, is_served};
 use super::sides::data_type;
@@ -81,38 +83,60 @@ pub struct CountedScore {
     pub weights: Option<Vec<f64>>,
     /// Greatest excess of the score over what is counted. `None` where both are the same.
     pub excess: Option<f64>,
+    /// Other conditions that indexes serve.
+    pub found: Option<FoundConditions>,
 }
 
-/// What is counted for `score`; none where it is no match count, or where none of its conditions compares both sides.
-pub fn counted(score: &Expr, sides: Sides<'_>) -> Option<CountedScore> {
+/// Conditions that are not counted, but whose pairs an index finds.
+#[derive(Debug)]
+pub struct FoundConditions {
+    /// One of them holds.
+    pub any: Expr,
+    /// Greatest excess of the score over what is counted, for pairs of which none holds.
+    pub excess: f64,
+}
+
+/// What is counted for `score`, with up to `most` clauses for what else is found; none where it is no match count, or
+/// where none of its conditions compares both sides.
+pub fn counted(score: &Expr, sides: Sides<'_>, most: usize) -> Option<CountedScore> {
     let call = match score {
-        Expr::Alias(alias) => return counted(&alias.expr, sides),
+        Expr::Alias(alias) => return counted(&alias.expr, sides, most),
         Expr::ScalarFunction(call) if call.name() == MATCH_COUNT && functions::is_known(&call.func) => call,
         _ => return None,
     };
     let types: Option<Vec<_>> = call.args.iter().map(|argument| data_type(argument, sides)).collect();
     let all = weighted_conditions(&call.args, &types?)?;
     let has_weights = all.len() < call.args.len();
-    let (mut conditions, mut weights, mut excess) = (Vec::new(), Vec::new(), None);
+    let (mut conditions, mut weights, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut is_all, mut of_found, mut of_others) = (true, 0.0, 0.0);
     for (condition, weight) in &all {
-        let of_condition = Counted::of(condition, sides);
-        if !matches!(of_condition, Some((_, true))) {
+        match Counted::of(condition, sides) {
             // a condition that is counted in part adds no more than its part
-            *excess.get_or_insert(0.0) += if of_condition.is_some() { 0.0 } else { *weight };
-        }
-        if let Some((counted, _)) = of_condition {
-            conditions.push(counted);
-            weights.push(*weight);
+            Some((counted, is_condition)) => {
+                is_all &= is_condition;
+                conditions.push(counted);
+                weights.push(*weight);
+            }
+            None if is_served(condition, sides, most) => {
+                found.push(condition.clone());
+                of_found += weight;
+            }
+            None => of_others += weight,
         }
     }
     let total: f64 = all.iter().map(|(_, weight)| weight).sum();
-    // sums of whole numbers are exact, and others are only so in part
+    // sums of whole numbers are exact; so are those of the same numbers in the same order
     let is_exact = total < MOST_EXACT && all.iter().all(|(_, weight)| weight.fract() == 0.0);
-    let excess = excess.map(|excess| if is_exact { excess } else { excess + SLACK * total });
-    let is_bounded = excess.is_none() || is_exact || all.len() <= MOST_CONDITIONS;
-    (!conditions.is_empty() && is_bounded).then(|| CountedScore {
+    let with_slack = |sum: f64| if is_exact || sum == 0.0 { sum } else { sum + SLACK * total };
+    let is_all = is_all && conditions.len() == all.len();
+    if conditions.is_empty() || !(is_all || is_exact || all.len() <= MOST_CONDITIONS) {
+        return None;
+    }
+    let any = disjunction(found);
+    Some(CountedScore {
         conditions,
         weights: has_weights.then_some(weights),
-        excess,
+        excess: (!is_all).then(|| with_slack(of_found + of_others)),
+        found: any.map(|any| FoundConditions { any, excess: with_slack(of_others) }),
     })
 }

@@ -26,7 +26,7 @@ mod weighted;
 pub use atom::Atom;
 pub use band::{Band, BandForm, End};
 pub use conjunction::{Conjunction, EqualityKey, Refusal};
-pub use match_count::{Counted, CountedScore, counted};
+pub use match_count::{Counted, CountedScore, FoundConditions, counted};
 pub use normal_form::{NormalForm, TooManyClauses};
 pub use plain::plain_first;
 pub use recognise::{is_measure, measured, mentions_measure};

@@ -117,6 +117,18 @@ impl Rules {
         rules
     }
 
+    /// Clauses of which one holds for each pair that satisfies `condition`, and maybe for others. There are none where
+    /// they would be more than `most`, or where no index serves one of them.
+    pub fn covering(condition: &Expr, sides: Sides<'_>, most: usize) -> Option<Self> {
+        let form = NormalForm::of(condition, sides, most).ok()?;
+        let rules = match form.clauses.is_empty() {
+            true => Self::of_one(Conjunction::of(&form.common.iter().cloned().reduce(Expr::and)?, sides)),
+            false => Self::of(&form, sides),
+        };
+        let all_have_entries = rules.without_entry().next().is_none();
+        all_have_entries.then_some(rules)
+    }
+
     /// Adds a clause of `atoms`, of which others may have some.
     pub fn add(&mut self, atoms: impl IntoIterator<Item = RuleAtom>) {
         let mut clause: Vec<usize> = atoms.into_iter().map(|atom| self.number(atom)).collect();

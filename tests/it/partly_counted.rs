@@ -79,3 +79,14 @@ async fn same_rows_as_by_the_scores_of_all_pairs() {
     }
     assert!(settled >= 20, "{settled} queries have settled on a part of the pairs");
 }
+
+/// A quarter of nineteen million pairs has similar names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_of_too_many_pairs_are_scored() {
+    let context = session(8192, 2);
+    people(&context, "l", 3200, 1);
+    people(&context, "r", ROWS, 2);
+    let score = "match_count(b.age = a.age, b.city = a.city, levenshtein(a.name, b.name) <= 1)";
+    let query = format!("SELECT a.id, b.id FROM l a JOIN r b NEAREST 2 BY SIMILARITY {score} THEN BY b.id");
+    assert_eq!(run(&context, &query, true).await.0, run(&context, &query, false).await.0);
+}

@@ -37,7 +37,8 @@ fn indexed_to_message(score: &IndexedScore, writer: Writer<'_>) -> Result<messag
             keys: writer.keys(left, right)?,
             condition: Some(condition::to_message(condition)),
         }),
-        IndexedScore::MatchCount { conditions, weights, excess } => {
+        // other processes score what could exceed the index, in place of conditions found by rules
+        IndexedScore::MatchCount { conditions, weights, excess, found: _ } => {
             let counted = |condition: &CountedExprs| {
                 let kind = match condition {
                     CountedExprs::Equality(equality) => CountedKind::Equality(writer.equality(equality)?),
@@ -111,6 +112,7 @@ fn indexed_from_message(
                 conditions: conditions.iter().map(counted).collect::<Result<_>>()?,
                 weights: weights.map(Into::into),
                 excess: *excess,
+                found: None,
             }
         }
     })

@@ -6,9 +6,11 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::common::{Result, internal_err};
 
 use super::counted::CountedConditions;
+use super::found::FoundRows;
 use super::scored::{Scored, scores};
 use super::strategy::{IndexedScore, NearestStrategy};
 use crate::exec::engine::EngineResult;
+use crate::exec::kept::KeptPart;
 use crate::exec::residual::{RowPairs, satisfying};
 use similarity_engine::nearest::{Best, DynNearestIndex, Neighbour, Wanted};
 use similarity_engine::reason::Reason;
@@ -26,9 +28,11 @@ pub(super) struct Indexed {
     pub some_of: Option<usize>,
     /// The values of the right side where conditions are counted.
     counted: Option<CountedConditions>,
+    /// What finds the pairs of other conditions.
+    pub found: Option<KeptPart>,
     /// The group and the rank of each row.
     ids: Option<Vec<u32>>,
-    ranks: Vec<u32>,
+    pub ranks: Vec<u32>,
     /// Scores without the index, for left rows whose keys cannot be evaluated.
     scored: OnceLock<Scored>,
 }
@@ -38,22 +42,22 @@ impl Indexed {
     pub(super) fn new(
         (index, reason): (Box<DynNearestIndex>, Reason),
         some_of: Option<usize>,
-        counted: Option<CountedConditions>,
+        (counted, found): (Option<CountedConditions>, Option<KeptPart>),
         ids: Option<Vec<u32>>,
         ranks: Vec<u32>,
     ) -> Self {
-        Self { index, reason, some_of, counted, ids, ranks, scored: OnceLock::new() }
+        Self { index, reason, some_of, counted, found, ids, ranks, scored: OnceLock::new() }
     }
 
-    /// Reads an index of `batch`, whose rows have these groups. The values of conditions that are counted are looked up
-    /// in the rows again.
+    /// Reads an index of `batch`, whose rows have these groups, beside what finds other conditions. The values of
+    /// conditions that are counted are looked up in the rows again.
     ///
     /// # Errors
     /// Bytes that are no such index, expressions that fail.
     pub(super) fn load(
         score: &IndexedScore,
         batch: &RecordBatch,
-        ids: Option<Vec<u32>>,
+        (ids, found): (Option<Vec<u32>>, Option<KeptPart>),
         source: &mut Source<'_>,
         context: &BuildContext<'_>,
     ) -> Result<Self> {
@@ -65,7 +69,7 @@ impl Indexed {
         };
         let (some_of, ranks) = Stored::load(source).or_datafusion()?;
         let index = NearestRepeated::load(&score.ranking(), source, context).or_datafusion()?;
-        Ok(Self::new((Box::new(Erased(index)), Reason::default()), some_of, counted, ids, ranks))
+        Ok(Self::new((Box::new(Erased(index)), Reason::default()), some_of, (counted, found), ids, ranks))
     }
 
     /// Whether it can be written.
@@ -144,6 +148,12 @@ pub(super) struct Search<'a> {
     /// The row at each position.
     pub order: &'a [u32],
     pub left: &'a RecordBatch,
+    /// Rows that other conditions than those of the index hold for.
+    pub found: Option<&'a FoundRows>,
+    /// Greatest excess of the score of any other row over what the index says.
+    pub excess: Option<f64>,
+    /// The rank of each right row.
+    pub ranks: &'a [u32],
     pub right: &'a RecordBatch,
     pub cancel: &'a Cancel,
     pub counts: Counts,
@@ -192,6 +202,7 @@ impl Search<'_> {
                     block.push((place, found));
                 }
                 let unseen: Vec<_> = block.iter().map(|(_, found)| found.get(most - 1).copied()).collect();
+                self.add_found(&rows, &mut block);
                 let passing = self.satisfying(&rows, block)?;
                 for ((place, mut passing), unseen) in passing.into_iter().zip(unseen) {
                     if unseen.is_some_and(|last| !self.is_settled(&passing, last)) {
@@ -210,13 +221,29 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Whether no row that comes after `last` in the index is among the neighbours, given those before it.
+    /// Adds the rows that other conditions hold for, as far as they are not there.
+    fn add_found(&self, rows: &[u32], block: &mut [Found]) {
+        let Some(of_others) = self.found else { return };
+        for (place, neighbours) in block {
+            let found = of_others.of_row(rows[*place]);
+            // their scores are computed with those of the others
+            neighbours.extend(found.iter().map(|&row| Neighbour { score: 0, rank: self.ranks[row as usize], row }));
+            neighbours.sort_unstable_by_key(|neighbour| neighbour.row);
+            neighbours.dedup_by_key(|neighbour| neighbour.row);
+        }
+    }
+
+    /// Whether no row that comes after `last` in the index is among the neighbours, given those before it and those
+    /// that were found besides.
     fn is_settled(&self, passing: &[Neighbour<i64>], last: Neighbour<i64>) -> bool {
         let Some(worst) = passing.get(self.keys.rows - 1) else { return false };
-        let Some(score) = self.keys.indexed.as_ref().filter(|score| score.excess().is_some()) else { return true };
-        let next = Neighbour { score: score.best_possible(last.score), ..last };
-        // a row with a worse score in the index does not reach the best possible one
-        if self.keys.ties { worst.score < next.score } else { *worst <= next }
+        let (Some(score), Some(excess)) = (&self.keys.indexed, self.excess) else { return true };
+        let next = Neighbour { score: score.best_possible(last.score, excess), ..last };
+        // a row with a worse score in the index does not reach that score; all that tie with the last row are there
+        match self.keys.ties {
+            true => (worst.score, worst.rank) <= (next.score, next.rank),
+            false => *worst <= next,
+        }
     }
 
     /// The neighbours, of rows by their place in `rows`, that satisfy the condition, by their own scores.
@@ -225,7 +252,7 @@ impl Search<'_> {
             block.iter().flat_map(|(place, found)| std::iter::repeat_n(rows[*place], found.len())).collect();
         let right: UInt32Array = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
         let pairs = satisfying(&self.keys.residual, RowPairs { left, right }, self.left, self.right)?;
-        let scores = match self.keys.indexed.as_ref().and_then(IndexedScore::excess) {
+        let scores = match self.excess {
             Some(_) => Some(scores(self.keys, &pairs, self.left, self.right)?),
             None => None,
         };

@@ -6,12 +6,13 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
 use similarity_engine::metrics::MetricValue;
 
+use super::found::FoundRows;
 use super::indexed::{Indexed, Search};
 use super::scored::{Scored, Scoring};
-use super::strategy::{NearestStrategy, is_about_values};
+use super::strategy::{IndexedScore, NearestStrategy, is_about_values};
 use crate::exec::engine::EngineResult;
 use crate::exec::kept::{KeptIndex, KeptPart};
-use crate::exec::strategy::{BuiltJoin, Run};
+use crate::exec::strategy::{BuiltJoin, DynBuiltJoin, Run};
 use similarity_engine::access_path::AccessPath;
 use similarity_engine::equality::{Codes, Groups};
 use similarity_engine::stored::{Sink, Store};
@@ -58,6 +59,8 @@ pub(super) struct NearestMatcher {
     keys: NearestStrategy,
     batch: RecordBatch,
     ranked: Arc<RankedSide>,
+    /// What finds the pairs of conditions that the index does not count.
+    found: Option<Box<DynBuiltJoin>>,
     /// Rows of the build side as those that get neighbours, in a self-join.
     self_join: Option<PreparedRows>,
     info: IndexInfo,
@@ -68,6 +71,7 @@ impl NearestMatcher {
         keys: NearestStrategy,
         batch: RecordBatch,
         ranked: Arc<RankedSide>,
+        found: Option<Box<DynBuiltJoin>>,
         self_join: Option<PreparedRows>,
     ) -> Self {
         let RankedSide { groups, ranker } = ranked.as_ref();
@@ -80,12 +84,19 @@ impl NearestMatcher {
                 ..IndexInfo::default()
             },
         };
+        let of_found = found.as_ref().map(|found| found.info());
         let info = IndexInfo {
-            bytes: of_ranker.bytes + groups.as_ref().map_or(0, Groups::memory),
+            path: match of_found {
+                Some(found) => format!("{}, and {}", of_ranker.path, found.path),
+                None => of_ranker.path,
+            },
+            bytes: of_ranker.bytes
+                + groups.as_ref().map_or(0, Groups::memory)
+                + of_found.map_or(0, |found| found.bytes),
             self_join_len: self_join.as_ref().map_or(0, |rows| rows.positions),
             ..of_ranker
         };
-        Self { keys, batch, ranked, self_join, info }
+        Self { keys, batch, ranked, found, self_join, info }
     }
 }
 
@@ -98,7 +109,10 @@ impl BuiltJoin for NearestMatcher {
 
     fn metrics(&self) -> Vec<MetricValue> {
         match &self.ranked.ranker {
-            Ranker::Indexed(indexed) => indexed.index.metrics().into_iter().chain(indexed.reason.metric()).collect(),
+            Ranker::Indexed(indexed) => {
+                let of_found = self.found.iter().flat_map(|found| found.metrics());
+                indexed.index.metrics().into_iter().chain(indexed.reason.metric()).chain(of_found).collect()
+            }
             Ranker::Scored(_) => Vec::new(),
         }
     }
@@ -135,7 +149,10 @@ impl BuiltJoin for NearestMatcher {
             }) {
                 Ok(prepared) => {
                     let positions = prepared.len;
-                    let rows = |probe| PreparedRows { batch, positions, groups: None, probe: Probed::Batch(probe) };
+                    let found = self.found.as_ref().map(|rules| FoundRows::of(rules.as_ref(), &batch, context));
+                    let found = found.transpose()?.flatten();
+                    let rows =
+                        |probe| PreparedRows { batch, positions, groups: None, found, probe: Probed::Batch(probe) };
                     return Ok(prepared.map(rows));
                 }
                 Err(error) if !is_about_values(&error) || context.cancel.is_cancelled() => return Err(error),
@@ -144,7 +161,8 @@ impl BuiltJoin for NearestMatcher {
             }
         }
         let positions = batch.num_rows();
-        Ok(Prepared::new(PreparedRows { positions, batch, groups, probe: Probed::Scored }, positions, 0))
+        let rows = PreparedRows { positions, batch, groups, found: None, probe: Probed::Scored };
+        Ok(Prepared::new(rows, positions, 0))
     }
 
     fn probe(
@@ -169,13 +187,21 @@ impl BuiltJoin for NearestMatcher {
             (Ranker::Indexed(indexed), Probed::SelfJoin) => (indexed, Probe::SelfJoin),
             (Ranker::Indexed(indexed), Probed::Batch(probe)) => (indexed, Probe::Batch(probe)),
         };
+        let score = self.keys.indexed.as_ref();
+        let excess = match (score.and_then(IndexedScore::found), &rows.found) {
+            (Some(by_rules), Some(_)) => Some(by_rules.excess),
+            _ => score.and_then(IndexedScore::excess),
+        };
         let search = Search {
             keys: &self.keys,
             index: indexed.index.as_ref(),
-            first: indexed.some_of.unwrap_or_else(|| self.keys.searched().rows),
+            first: indexed.some_of.unwrap_or_else(|| self.keys.searched_for(excess).rows),
             probe,
             order: indexed.index.order(probe).or_datafusion()?,
             left: &rows.batch,
+            found: rows.found.as_ref(),
+            excess,
+            ranks: &indexed.ranks,
             right: &self.batch,
             cancel: run.cancel,
             counts: Counts::default(),
@@ -237,6 +263,8 @@ pub(super) struct PreparedRows {
     positions: usize,
     /// The group of each row, where scores decide.
     groups: Option<Vec<u32>>,
+    /// Right rows of the conditions that the index does not count.
+    found: Option<FoundRows>,
     probe: Probed,
 }
 
@@ -260,6 +288,6 @@ impl PreparedRows {
             }
             Ranker::Scored(_) => (batch.num_rows(), groups, Probed::Scored),
         };
-        Ok(Self { batch: batch.clone(), positions, groups, probe })
+        Ok(Self { batch: batch.clone(), positions, groups, found: None, probe })
     }
 }

@@ -6,6 +6,7 @@
 //! (`scored`).
 
 mod counted;
+mod found;
 mod indexed;
 mod matcher;
 mod ranks;
@@ -21,6 +22,7 @@ use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 pub use self::counted::CountedExprs;
+pub use self::found::FoundByRules;
 use self::indexed::{Indexed, right_keys};
 use self::matcher::{NearestMatcher, PreparedRows, RankedSide, Ranker};
 use self::scored::Scored;
@@ -64,7 +66,8 @@ impl JoinStrategy for NearestStrategy {
             then_by: &self.then_by,
             equalities: &self.equalities,
             residual: &self.residual,
-            indexed: self.indexed.as_ref(),
+            ranking: self.indexed.as_ref().map(IndexedScore::ranking),
+            found_by: self.indexed.as_ref().and_then(|score| Some(score.found()?.rules.clauses.len())),
         }
     }
 
@@ -95,10 +98,11 @@ impl JoinStrategy for NearestStrategy {
                 };
                 (format!("{:?} of {right:?}", of_build(*condition, side)), name, vec![right])
             }
-            IndexedScore::MatchCount { conditions, weights, .. } => {
+            IndexedScore::MatchCount { conditions, weights, found, .. } => {
                 let keys = conditions.iter().flat_map(CountedExprs::expressions).collect();
                 let conditions: Vec<_> = conditions.iter().map(CountedExprs::of_right).collect();
-                (format!("{conditions:?} {weights:?}"), "match_count", keys)
+                let found = found.as_ref().and_then(|found| found.rules.kept_key(side, None)).map(|key| key.text);
+                (format!("{conditions:?} {weights:?} {found:?}"), "match_count", keys)
             }
         };
         let equalities: Vec<_> = self.equalities.iter().map(|e| (&e.right, e.null_equals_null)).collect();
@@ -119,7 +123,8 @@ impl JoinStrategy for NearestStrategy {
         let Some(score) = &self.indexed else {
             return internal_err!("a nearest join without an index has none to read");
         };
-        let ranker = Ranker::Indexed(Indexed::load(score, rows.batch, ids, source, context)?);
+        let found = score.found().map(|found| found.build(rows, context)).transpose()?.flatten();
+        let ranker = Ranker::Indexed(Indexed::load(score, rows.batch, (ids, found), source, context)?);
         Ok(Arc::new(RankedSide { groups, ranker }))
     }
 
@@ -136,7 +141,7 @@ impl JoinStrategy for NearestStrategy {
                     Some(given) => ranks::copied(given, context)?,
                     None => ranks::ranks(&self.then_by, batch, context)?,
                 };
-                let (ranked, ids) = self.rank(side, batch, ranks, context)?;
+                let (ranked, ids) = self.rank(rows, ranks, context)?;
                 (Arc::new(ranked), ids)
             }
         };
@@ -144,7 +149,12 @@ impl JoinStrategy for NearestStrategy {
             true => Some(PreparedRows::self_join(batch, &ranked.ranker, ids)?),
             false => None,
         };
-        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), ranked, self_join))))
+        let found = match &ranked.ranker {
+            Ranker::Indexed(indexed) => self.indexed.as_ref().and_then(IndexedScore::found).zip(indexed.found.as_ref()),
+            Ranker::Scored(_) => None,
+        };
+        let found = found.map(|(found, kept)| found.reuse(rows, kept, context)).transpose()?;
+        Ok(Box::new(Erased(NearestMatcher::new(self.clone(), batch.clone(), ranked, found, self_join))))
     }
 }
 
@@ -187,15 +197,15 @@ impl NearestStrategy {
         Ok(Some((groups, ids)))
     }
 
-    /// Makes the rows of `batch`, which have these `ranks`, ready for being ranked. Says which group each has where it
+    /// Makes `rows`, which have these `ranks`, ready for being ranked. Says which group each has where it
     /// is its own probe side.
     fn rank(
         &self,
-        side: JoinSide,
-        batch: &RecordBatch,
+        rows: BuildRows<'_>,
         ranks: Vec<u32>,
         context: &BuildContext<'_>,
     ) -> Result<(RankedSide, Option<Vec<u32>>)> {
+        let BuildRows { side, batch, .. } = rows;
         let (groups, ids) = self.groups(side, batch, context)?.unzip();
         let own_ids = if context.self_join { ids.clone() } else { None };
         let few = ids.as_deref().is_some_and(scored::leave_few_candidates);
@@ -204,16 +214,17 @@ impl NearestStrategy {
                 let (wanted, recall) = self.asked(batch, context)?;
                 let context = BuildContext { recall, ..*context };
                 let index = right_keys(score, batch, &context).and_then(|(counted, values)| {
+                    let found = score.found().map(|found| found.build(rows, &context)).transpose()?.flatten();
                     let keys = KeyColumn { values, groups: ids.clone() };
                     let engine = engine::open(self.engine)?;
                     let built = engine.build_nearest(&score.ranking(), &keys, ranks.clone(), wanted, &context);
                     let (index, reason) = built.or_datafusion()?;
-                    Ok((index, reason, counted))
+                    Ok((index, reason, counted, found))
                 });
                 match index {
-                    Ok((index, reason, counted)) => {
+                    Ok((index, reason, counted, found)) => {
                         let some_of = recall.map(|_| wanted.rows);
-                        Ranker::Indexed(Indexed::new((index, reason), some_of, counted, ids, ranks))
+                        Ranker::Indexed(Indexed::new((index, reason), some_of, (counted, found), ids, ranks))
                     }
                     Err(error) if is_about_values(&error) && !context.cancel.is_cancelled() => {
                         Ranker::Scored(Scored::of_batch((self, batch), ids, ranks, &context)?)

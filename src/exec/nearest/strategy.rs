@@ -8,6 +8,7 @@ use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::counted::CountedExprs;
+use super::found::FoundByRules;
 use crate::exec::engine::EngineResult;
 use crate::exec::equality;
 use crate::exec::spec::{EqualityExprs, of_build};
@@ -66,6 +67,8 @@ pub enum IndexedScore {
         weights: Option<Arc<[f64]>>,
         /// Greatest excess of the score over what these conditions add up to. `None` where both are the same.
         excess: Option<f64>,
+        /// What finds the pairs of other conditions, where an index serves some.
+        found: Option<FoundByRules>,
     },
 }
 
@@ -80,7 +83,7 @@ impl IndexedScore {
         }
     }
 
-    /// Greatest excess of a score over what the index says, where it has to be computed for what is found.
+    /// Greatest excess of a score over what the index says, where scores have to be computed for what is found.
     pub(super) fn excess(&self) -> Option<f64> {
         match self {
             Self::Similarity { .. } => None,
@@ -88,14 +91,19 @@ impl IndexedScore {
         }
     }
 
-    /// The best score, as an integer, of a row for which the index has this score.
-    pub(super) fn best_possible(&self, score: i64) -> i64 {
+    /// What finds the pairs of conditions that the index does not count.
+    pub(super) fn found(&self) -> Option<&FoundByRules> {
         match self {
-            Self::Similarity { .. } | Self::MatchCount { excess: None, .. } => score,
-            Self::MatchCount { weights: None, excess: Some(excess), .. } => score.saturating_sub(*excess as i64),
-            Self::MatchCount { weights: Some(_), excess: Some(excess), .. } => {
-                !float_key(float_of_key(!score) + excess)
-            }
+            Self::Similarity { .. } => None,
+            Self::MatchCount { found, .. } => found.as_ref(),
+        }
+    }
+
+    /// The best score, as an integer, of a row for which the index has this score, and that exceeds it by no more.
+    pub(super) fn best_possible(&self, score: i64, excess: f64) -> i64 {
+        match self {
+            Self::MatchCount { weights: Some(_), .. } => !float_key(float_of_key(!score) + excess),
+            Self::Similarity { .. } | Self::MatchCount { weights: None, .. } => score.saturating_sub(excess as i64),
         }
     }
 
@@ -123,23 +131,26 @@ impl NearestStrategy {
         Wanted { rows: self.rows, ties: self.ties }
     }
 
-    /// What is searched for first: more where a condition is checked on what is found, or its scores are computed.
+    /// What is searched for first at the least.
     pub(super) fn searched(&self) -> Wanted {
-        let fewest = match self.is_settled_by_index() {
-            true => return self.wanted(),
-            false if self.excess().is_some() => FEWEST_SCORED,
-            false => FEWEST_CHECKED,
+        let excess = self.indexed.as_ref().and_then(|score| score.found().map_or(score.excess(), |of| Some(of.excess)));
+        self.searched_for(excess)
+    }
+
+    /// What is searched for first: more where a condition is checked on what is found, or where scores may exceed by so
+    /// much what the index says.
+    pub(super) fn searched_for(&self, excess: Option<f64>) -> Wanted {
+        let fewest = match excess {
+            Some(excess) if excess > 0.0 => FEWEST_SCORED,
+            _ if self.residual.is_empty() => return self.wanted(),
+            _ => FEWEST_CHECKED,
         };
         Wanted { rows: self.rows.saturating_mul(2).max(fewest), ..self.wanted() }
     }
 
     /// Whether the neighbours that an index finds are those of the query.
     pub(super) fn is_settled_by_index(&self) -> bool {
-        self.residual.is_empty() && self.excess().is_none()
-    }
-
-    fn excess(&self) -> Option<f64> {
-        self.indexed.as_ref().and_then(IndexedScore::excess)
+        self.residual.is_empty() && self.indexed.as_ref().is_none_or(|score| score.excess().is_none())
     }
 
     /// What an index of `batch` is asked for, and the recall of it that has to be reached for the recall of the query.

@@ -11,17 +11,22 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 
 use super::node::NearestJoinNode;
+use crate::config::SimilarityOptions;
 use crate::exec::{
-    CountedExprs, EqualityExprs, IndexedScore, IndexedTable, JoinInputs, JoinSpec, NearestJoinExec, NearestStrategy,
+    CountedExprs, EqualityExprs, FoundByRules, IndexedScore, IndexedTable, JoinInputs, JoinSpec, NearestJoinExec,
+    NearestStrategy,
 };
 use crate::functions::nearest::{Direction, Nearest};
 use crate::optimizer::build_side::rows;
 use crate::optimizer::indexes::index_of;
-use crate::optimizer::physical::Physical;
+use crate::optimizer::physical::{Physical, equality};
+use crate::optimizer::rule_strategy::rule_strategy;
 use crate::optimizer::same_input::{same_expr, same_rows};
 use crate::predicate::{
-    Condition, Conjunction, Counted, CountedScore, EqualityKey, VectorCondition, counted, measured, plain_first,
+    Condition, Conjunction, Counted, CountedScore, EqualityKey, FoundConditions, VectorCondition, counted, measured,
+    plain_first,
 };
+use crate::program::Rules;
 use similarity_engine::choice::EngineSpec;
 
 /// The operator; where the acceleration is switched off (`enabled`), one that scores all candidates; an index is made
@@ -53,7 +58,7 @@ pub(in crate::optimizer) fn plan(
         equalities,
         residual: residual.iter().map(|condition| physical.filter(condition)).collect::<Result<_>>()?,
         unequal: unequal(&residual, physical)?,
-        indexed: if enabled { indexed(score, *direction, physical)? } else { None },
+        indexed: if enabled { indexed((score, *direction), &grouped, physical, engine)? } else { None },
         engine,
     };
     // what is found of sets and strings is never approximate, nor of rows that have to satisfy a condition besides, but
@@ -118,10 +123,15 @@ fn unequal(residual: &[Expr], physical: &Physical<'_>) -> Result<Option<Equality
 
 /// The score as one that an index ranks by: a measure of ours, or stock `levenshtein`, between an expression of either
 /// side, the most similar first.
-fn indexed(score: &Expr, direction: Direction, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
+fn indexed(
+    (score, direction): (&Expr, Direction),
+    grouped: &[EqualityKey],
+    physical: &Physical<'_>,
+    engine: EngineSpec,
+) -> Result<Option<IndexedScore>> {
     let Some((left, right, similarity)) = measured(score, physical.sides) else {
         let is_count = direction == Direction::Similarity && !score.is_volatile();
-        return if is_count { by_count(score, physical) } else { Ok(None) };
+        return if is_count { by_count(score, grouped, physical, engine) } else { Ok(None) };
     };
     if ranked(&similarity) != Some(direction) || score.is_volatile() {
         return Ok(None);
@@ -150,19 +160,46 @@ fn index(node: &NearestJoinNode, physical: &Physical<'_>) -> Option<IndexedTable
     let score = &node.nearest().score;
     let keys = match measured(score, physical.sides) {
         Some((_, right, _)) => vec![right],
-        None => counted(score, physical.sides)?.conditions.into_iter().map(Counted::into_right).collect(),
+        None => counted(score, physical.sides, max_clauses(physical))?
+            .conditions
+            .into_iter()
+            .map(Counted::into_right)
+            .collect(),
     };
     keys.iter().find_map(|key| index_of(physical.session, node.right(), key))
 }
 
-/// The score as a count of conditions, some of which are one equality or range between both sides.
-fn by_count(score: &Expr, physical: &Physical<'_>) -> Result<Option<IndexedScore>> {
-    let Some(CountedScore { conditions, weights, excess }) = counted(score, physical.sides) else { return Ok(None) };
+/// The score as a count of conditions, some of which are one equality or range between both sides. Others have an index
+/// of their own where one serves them, within the groups of the equality keys `grouped`.
+fn by_count(
+    score: &Expr,
+    grouped: &[EqualityKey],
+    physical: &Physical<'_>,
+    engine: EngineSpec,
+) -> Result<Option<IndexedScore>> {
+    let most = max_clauses(physical);
+    let Some(CountedScore { conditions, weights, excess, found }) = counted(score, physical.sides, most) else {
+        return Ok(None);
+    };
     let conditions = conditions.iter().map(|condition| match condition {
         Counted::Equality(key) => Ok(physical.equality(key)?.map(CountedExprs::Equality)),
         Counted::Band(band) => Ok(Some(CountedExprs::Band(physical.band(band)?))),
     });
     let conditions: Option<Vec<_>> = conditions.collect::<Result<_>>()?;
-    let weights = weights.map(Into::into);
-    Ok(conditions.map(|conditions| IndexedScore::MatchCount { conditions, weights, excess }))
+    let Some(conditions) = conditions else { return Ok(None) };
+    let found = match found {
+        Some(FoundConditions { any, excess }) => {
+            let condition = grouped.iter().map(equality).chain([any]).reduce(Expr::and);
+            let rules = condition.and_then(|condition| Rules::covering(&condition, physical.sides, most));
+            let rules = rules.map(|rules| rule_strategy((rules.atoms, rules.clauses), None, physical, engine));
+            rules.transpose()?.map(|rules| FoundByRules { rules: Arc::new(rules), excess })
+        }
+        None => None,
+    };
+    Ok(Some(IndexedScore::MatchCount { conditions, weights: weights.map(Into::into), excess, found }))
+}
+
+/// How many clauses a join of the session may have.
+fn max_clauses(physical: &Physical<'_>) -> usize {
+    SimilarityOptions::of(physical.session.config_options()).max_clauses
 }
