@@ -16,11 +16,11 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 
 use super::batch_bytes::{compacted, without_values};
 use super::blocking::blocking;
-use super::build_side::{BuildSide, Indexed, Matched, RankedRows, may_be_needless};
+use super::build_side::{BuildSide, Indexed, Matched, RankedRows};
 use super::chunks::{ChunkMetrics, ChunkRows, Chunks, Indexing, Overflow, Refusal};
 use super::distinct::distinct;
 use super::emission::{Emission, MatchedRows, Rows};
-use super::engine::{EngineResult, engine_error, may_use_device, metric, open_ahead};
+use super::engine::{EngineResult, engine_error, is_about_values, may_use_device, metric, open_ahead};
 use super::index_file::IndexFile;
 use super::join_metrics::BuildMetrics;
 use super::kept::{Keeping, KeptKey, KeptPart};
@@ -463,7 +463,7 @@ impl<M: JoinStrategy> Task<M> {
                 let rows = BuildRows { side: spec.build, batch: &batch, sent: device, kept: part, ranks };
                 match (keys.and_then(|_| matching.build(rows, &context)), equalities) {
                     (Ok(matcher), equalities) => (batch, matcher, None, equalities),
-                    (Err(error), Some(equalities)) if may_be_needless(&error) && !cancel.is_cancelled() => {
+                    (Err(error), Some(equalities)) if is_about_values(&error) && !cancel.is_cancelled() => {
                         let matcher = equalities.build(BuildRows { kept: None, ..rows }, &context)?;
                         (batch, matcher, Some(error), Some(equalities))
                     }

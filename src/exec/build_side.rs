@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::audit::Audit;
 use super::emission::{MatchedRows, Rows};
-use super::engine::{EngineResult, engine_error};
+use super::engine::{EngineResult, engine_error, is_about_values};
 use super::rules::RuleStrategy;
 use super::settled::Settling;
 use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy};
@@ -199,7 +199,7 @@ impl BuildSide {
     /// A plain join evaluates a condition for pairs that agree in their equalities only. To fail no earlier than it
     /// does, such rows are paired by these, and the condition is evaluated on the pairs.
     pub(super) fn fall_back(&self, error: DataFusionError) -> Result<Chosen<'_>> {
-        let needless = self.failed.is_none() && may_be_needless(&error);
+        let needless = self.failed.is_none() && is_about_values(&error);
         let Some(equalities) = self.equalities.as_ref().filter(|_| needless) else {
             return Err(error);
         };
@@ -292,11 +292,6 @@ impl BuildSide {
     pub(super) fn forget_candidates(&self, candidates: usize) {
         self.candidates.fetch_sub(candidates, Ordering::Relaxed);
     }
-}
-
-/// Whether an error may come from a row that a plain join would not have evaluated.
-pub(super) fn may_be_needless(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
 }
 
 /// Threads that probe.

@@ -107,6 +107,11 @@ impl std::error::Error for Held {
     }
 }
 
+/// Whether an error may come from a value that a plain join would not have evaluated.
+pub(super) fn is_about_values(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
+}
+
 /// An error of DataFusion's on its way through an engine, which hands it back as it was.
 pub(super) fn engine_error(error: DataFusionError) -> Error {
     Error::caller(error)

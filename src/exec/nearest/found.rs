@@ -10,8 +10,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use similarity_engine::{BuildContext, Cursor, Limit, Pairs, PrepareContext, Probe};
 
-use super::strategy::is_about_values;
-use crate::exec::engine::in_turn;
+use crate::exec::engine::{in_turn, is_about_values};
 use crate::exec::kept::KeptPart;
 use crate::exec::rules::RuleStrategy;
 use crate::exec::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, Run};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::common::{DataFusionError, JoinSide, Result};
+use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::{PhysicalExprRef, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
@@ -195,9 +195,4 @@ fn values_of(unequal: &EqualityExprs, batch: &RecordBatch, context: &BuildContex
         *rows.get_mut(code as usize).unwrap_or(&mut nulls) += 1;
     }
     Ok(Values { nulls, most_equal: rows.into_iter().max().unwrap_or(0) })
-}
-
-/// Whether some pair fails, if it is one that has to be scored, so that it is not for an index to fail.
-pub(super) fn is_about_values(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ArrowError(..) | DataFusionError::Execution(_))
 }
