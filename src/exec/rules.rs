@@ -151,11 +151,7 @@ impl RuleStrategy {
 
     /// The keys of similarity conditions over `batch`, rows of `side`.
     fn key_values(&self, side: JoinSide, batch: &RecordBatch, threads: usize) -> Result<Vec<ArrayRef>> {
-        in_turn(self.keys.len(), threads, |key| {
-            let [left, right] = &self.keys[key];
-            let key = if side == JoinSide::Left { left } else { right };
-            key.evaluate(batch)?.into_array(batch.num_rows())
-        })
+        in_turn(self.keys.len(), threads, |key| of(&self.keys[key], side).evaluate(batch)?.into_array(batch.num_rows()))
     }
 
     /// The values of an equality, or the bits of a condition over one side where `batch` is of that side.
@@ -175,6 +171,11 @@ impl RuleStrategy {
             _ => Ok(AtomColumn::None),
         }
     }
+}
+
+/// The key of a side.
+fn of([left, right]: &[PhysicalExprRef; 2], side: JoinSide) -> &PhysicalExprRef {
+    if side == JoinSide::Left { left } else { right }
 }
 
 /// Whether each row passes a condition.
@@ -243,8 +244,8 @@ impl JoinStrategy for RuleStrategy {
         context: &BuildContext<'_>,
     ) -> Option<Box<dyn ColumnPrefetch>> {
         let device = engine::open(self.engine).ok()?.device_of_keys(rows, context)?;
-        let (tests, of_side) = (self.tests(side), usize::from(side == JoinSide::Right));
-        let texts = rules::strings_ahead(device.platform(), &tests, &self.clauses).map(|key| &self.keys[key][of_side]);
+        let tests = self.tests(side);
+        let texts = rules::strings_ahead(device.platform(), &tests, &self.clauses).map(|key| of(&self.keys[key], side));
         let equalities = self.atoms.iter().filter_map(|atom| match atom {
             AtomExprs::Equality(equality) => Some(equality.of(side)),
             _ => None,
@@ -258,11 +259,7 @@ impl JoinStrategy for RuleStrategy {
     }
 
     fn kept_key(&self, side: JoinSide, _: Option<Recall>) -> Option<KeptKey> {
-        let of_side = |[left, right]: &[PhysicalExprRef; 2]| {
-            let key = if side == JoinSide::Left { left } else { right };
-            format!("{key:?}")
-        };
-        let keys: Vec<_> = self.keys.iter().map(of_side).collect();
+        let keys: Vec<_> = self.keys.iter().map(|key| of(key, side)).collect();
         let atoms: Vec<_> = self.atoms.iter().map(|atom| atom.of_build(side)).collect();
         let (tests, clauses) = (self.tests(side), &self.clauses);
         Some(KeptKey {

@@ -96,8 +96,8 @@ pub struct FoundConditions {
     pub excess: f64,
 }
 
-/// What is counted for `score`, with up to `most` clauses for what else is found; none where it is no match count, or
-/// where none of its conditions compares both sides.
+/// What is counted for `score`, with up to `most` clauses for what else is found. There is nothing where it is no match
+/// count, or where conditions that no index serves add as much as those that are counted.
 pub fn counted(score: &Expr, sides: Sides<'_>, most: usize) -> Option<CountedScore> {
     let call = match score {
         Expr::Alias(alias) => return counted(&alias.expr, sides, most),
@@ -129,7 +129,8 @@ pub fn counted(score: &Expr, sides: Sides<'_>, most: usize) -> Option<CountedSco
     let is_exact = total < MOST_EXACT && all.iter().all(|(_, weight)| weight.fract() == 0.0);
     let with_slack = |sum: f64| if is_exact || sum == 0.0 { sum } else { sum + SLACK * total };
     let is_all = is_all && conditions.len() == all.len();
-    if conditions.is_empty() || !(is_all || is_exact || all.len() <= MOST_CONDITIONS) {
+    let of_counted: f64 = weights.iter().sum();
+    if !is_all && of_others >= of_counted || !(is_all || is_exact || all.len() <= MOST_CONDITIONS) {
         return None;
     }
     let any = disjunction(found);

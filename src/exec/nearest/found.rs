@@ -1,7 +1,7 @@
 //! Pairs of conditions of a match count that are not counted, as rules find them.
 //!
-//! A row of which none of these conditions holds has the score that is counted. So the best rows are among the best by
-//! what is counted and the rows that are found here.
+//! For a row that is not found here the score exceeds what is counted by what conditions without an index may add, and
+//! by nothing where there are none. The best rows are then among the best by what is counted and those found here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::exec::rules::RuleStrategy;
 use crate::exec::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, Run};
 
 /// Pairs of a batch at most; where there are more, the index is asked for more rows instead.
-const MOST_PAIRS: usize = 1 << 22;
+const MOST_PAIRS: usize = 1 << 21;
 
 /// Parts of a batch for each thread.
 const PARTS: usize = 8;

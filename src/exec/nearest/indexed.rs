@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::{Result, internal_err};
 
 use super::counted::CountedConditions;
@@ -180,8 +180,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Neighbours of the rows at some positions that satisfy the condition, by their own scores: more and more of them
-    /// are looked for until enough do, and no other row may have a better score.
+    /// Neighbours of the rows at some positions that satisfy the condition, by their own scores. More of them are
+    /// looked for until enough do, and no other row may have a better score.
     pub(super) fn satisfied(&mut self, positions: &[u32], out: &mut Pairs) -> Result<()> {
         let wanted = self.keys.wanted();
         let rows: Vec<u32> = positions.iter().map(|&position| self.order[position as usize]).collect();
@@ -192,6 +192,9 @@ impl Search<'_> {
             let tried = std::mem::take(&mut pending);
             let at_once = self.index.positions_at_once(self.probe, most).or_datafusion()?;
             for tried in tried.chunks((BLOCK.max(ROWS * at_once) / most).clamp(1, at_once)) {
+                if self.cancel.is_cancelled() {
+                    break;
+                }
                 let places: Vec<u32> = tried.iter().map(|&place| positions[place]).collect();
                 let mut best: Vec<_> = tried.iter().map(|_| Best::new(Wanted { rows: most, ..wanted })).collect();
                 self.offer(&places, &mut best)?;
@@ -214,6 +217,10 @@ impl Search<'_> {
                 }
             }
             most = most.saturating_mul(GROWTH);
+            if most > self.right.num_rows() / GROWTH {
+                // all of them: another round of a part would cost as much
+                most = self.right.num_rows() + 1;
+            }
         }
         for (&row, kept) in rows.iter().zip(kept) {
             out.push_all(kept.into_iter().map(|neighbour| neighbour.row), row);
@@ -222,10 +229,11 @@ impl Search<'_> {
     }
 
     /// Adds the rows that other conditions hold for, as far as they are not there.
-    fn add_found(&self, rows: &[u32], block: &mut [Found]) {
+    fn add_found(&mut self, rows: &[u32], block: &mut [Found]) {
         let Some(of_others) = self.found else { return };
         for (place, neighbours) in block {
             let found = of_others.of_row(rows[*place]);
+            self.counts.candidates += found.len();
             // their scores are computed with those of the others
             neighbours.extend(found.iter().map(|&row| Neighbour { score: 0, rank: self.ranks[row as usize], row }));
             neighbours.sort_unstable_by_key(|neighbour| neighbour.row);
@@ -247,31 +255,38 @@ impl Search<'_> {
     }
 
     /// The neighbours, of rows by their place in `rows`, that satisfy the condition, by their own scores.
-    fn satisfying(&self, rows: &[u32], block: Vec<Found>) -> Result<Vec<Found>> {
-        let left: UInt32Array =
+    fn satisfying(&mut self, rows: &[u32], block: Vec<Found>) -> Result<Vec<Found>> {
+        let left: Vec<u32> =
             block.iter().flat_map(|(place, found)| std::iter::repeat_n(rows[*place], found.len())).collect();
-        let right: UInt32Array = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
-        let pairs = satisfying(&self.keys.residual, RowPairs { left, right }, self.left, self.right)?;
-        let scores = match self.excess {
-            Some(_) => Some(scores(self.keys, &pairs, self.left, self.right)?),
-            None => None,
-        };
-        let mut passing = pairs.left.values().iter().zip(pairs.right.values()).enumerate().peekable();
+        let right: Vec<u32> = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
+        let (mut passing, mut own_scores) = (Pairs::default(), Vec::new());
+        for (left, right) in left.chunks(BLOCK).zip(right.chunks(BLOCK)) {
+            if self.cancel.is_cancelled() {
+                break;
+            }
+            let pairs = RowPairs { left: left.to_vec().into(), right: right.to_vec().into() };
+            let pairs = satisfying(&self.keys.residual, pairs, self.left, self.right)?;
+            if self.excess.is_some() {
+                self.counts.verified += pairs.len();
+                // a sum of weights has 64 bits
+                let scores = scores(self.keys, &pairs, self.left, self.right)?.into_iter();
+                own_scores.extend(scores.map(|score| score.and_then(|score| i64::try_from(score).ok())));
+            }
+            passing.build.extend_from_slice(pairs.right.values());
+            passing.probe.extend_from_slice(pairs.left.values());
+        }
+        let mut passing = passing.probe.iter().zip(&passing.build).enumerate().peekable();
         let mut keep = |(place, found): Found| {
             let mut kept = Vec::with_capacity(found.len());
             for neighbour in found {
                 let pair = (&rows[place], &neighbour.row);
                 let Some((at, _)) = passing.next_if(|(_, next)| *next == pair) else { continue };
-                match &scores {
+                match own_scores.get(at) {
                     None => kept.push(neighbour),
-                    // a sum of weights has 64 bits
-                    Some(scores) => {
-                        let score = scores[at].and_then(|score| i64::try_from(score).ok());
-                        kept.extend(score.map(|score| Neighbour { score, ..neighbour }));
-                    }
+                    Some(score) => kept.extend(score.map(|score| Neighbour { score, ..neighbour })),
                 }
             }
-            if scores.is_some() {
+            if !own_scores.is_empty() {
                 kept.sort_unstable();
             }
             (place, kept)

@@ -1,6 +1,7 @@
 //! The ranked side, ready to be probed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{JoinSide, Result, internal_err};
@@ -61,6 +62,8 @@ pub(super) struct NearestMatcher {
     ranked: Arc<RankedSide>,
     /// What finds the pairs of conditions that the index does not count.
     found: Option<Box<DynBuiltJoin>>,
+    /// Whether a batch had too many of these pairs, so that others are not asked for theirs.
+    found_too_many: AtomicBool,
     /// Rows of the build side as those that get neighbours, in a self-join.
     self_join: Option<PreparedRows>,
     info: IndexInfo,
@@ -96,7 +99,7 @@ impl NearestMatcher {
             self_join_len: self_join.as_ref().map_or(0, |rows| rows.positions),
             ..of_ranker
         };
-        Self { keys, batch, ranked, found, self_join, info }
+        Self { keys, batch, ranked, found, found_too_many: AtomicBool::new(false), self_join, info }
     }
 }
 
@@ -149,8 +152,7 @@ impl BuiltJoin for NearestMatcher {
             }) {
                 Ok(prepared) => {
                     let positions = prepared.len;
-                    let found = self.found.as_ref().map(|rules| FoundRows::of(rules.as_ref(), &batch, context));
-                    let found = found.transpose()?.flatten();
+                    let found = self.found_rows(&batch, context)?;
                     let rows =
                         |probe| PreparedRows { batch, positions, groups: None, found, probe: Probed::Batch(probe) };
                     return Ok(prepared.map(rows));
@@ -211,6 +213,15 @@ impl BuiltJoin for NearestMatcher {
 }
 
 impl NearestMatcher {
+    /// Rows of the conditions that the index does not count; `None` where it has to do without them.
+    fn found_rows(&self, left: &RecordBatch, context: &PrepareContext<'_>) -> Result<Option<FoundRows>> {
+        let rules = self.found.as_ref().filter(|_| !self.found_too_many.load(Ordering::Relaxed));
+        let Some(rules) = rules else { return Ok(None) };
+        let found = FoundRows::of(rules.as_ref(), left, context)?;
+        self.found_too_many.fetch_or(found.is_none(), Ordering::Relaxed);
+        Ok(found)
+    }
+
     fn search(&self, mut search: Search<'_>, cursor: &mut Cursor, run: &Run<'_>, out: &mut Pairs) -> Result<Counts> {
         let mut best = Vec::new();
         let at_once = search.index.positions_at_once(search.probe, self.keys.rows).or_datafusion()?;
