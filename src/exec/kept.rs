@@ -16,7 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{ResolvedTableReference, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use similarity_engine::choice::{Asked, EngineSpec};
 use similarity_engine::stored::Store;
@@ -72,8 +72,9 @@ pub struct KeptKey {
     pub text: String,
     /// The conditions, for people.
     pub label: String,
-    /// Whether all functions on which the index depends are [built in](crate::functions::is_built_in).
-    pub built_in: bool,
+    /// The functions on which the index depends, as far as they are not
+    /// [built in](crate::functions::is_built_in).
+    pub functions: Vec<ScalarUDF>,
 }
 
 /// The part of a build side that depends on its rows and its key alone.
@@ -141,7 +142,7 @@ impl SimilarityIndex {
     fn find(&self, key: &KeptKey, rows: &SameRows) -> Option<(RecordBatch, KeptPart)> {
         let mut sides = self.lock();
         let at = sides.iter().position(|side| side.key.text == key.text)?;
-        if sides[at].rows != *rows {
+        if sides[at].rows != *rows || sides[at].key.functions != key.functions {
             sides.remove(at);
             return None;
         }
@@ -175,7 +176,7 @@ impl Keeping {
     ) -> Option<Self> {
         let IndexedTable { index, provider } = table;
         let rows = SameRows::of(provider, input)?;
-        let folder = index.location.as_ref().filter(|_| key.built_in && engine.asked != Asked::Cuda);
+        let folder = index.location.as_ref().filter(|_| key.functions.is_empty() && engine.asked != Asked::Cuda);
         let file = folder.and_then(|folder| {
             let rows = FileRows::of(provider.as_ref(), input)?;
             let (table, expression) = (index.table.to_string(), index.expression.to_string());

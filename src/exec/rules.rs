@@ -20,6 +20,7 @@ use super::equality;
 use super::explain::Explained;
 use super::kept::{KeptIndex, KeptKey, KeptPart};
 use super::residual::{self, RowPairs};
+use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, Run, StrategyInfo};
 use crate::predicate::Condition;
@@ -265,8 +266,7 @@ impl JoinStrategy for RuleStrategy {
         Some(KeptKey {
             text: format!("{clauses:?} of {tests:?} over {atoms:?} and {keys:?}, of {side}"),
             label: format!("{} clauses", clauses.len()),
-            // no other process can have them
-            built_in: false,
+            functions: own_functions(self.expressions().into_iter()),
         })
     }
 

@@ -11,11 +11,12 @@ use std::sync::{Arc, Weak};
 
 use datafusion::arrow::array::Array;
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::TreeNode;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -37,6 +38,8 @@ pub(super) struct SameRows {
     arrays: Vec<Weak<dyn Array>>,
     /// The files with their sizes, times of change and tags.
     files: Vec<String>,
+    /// The functions of the conditions and columns that are not built in.
+    functions: Vec<ScalarUDF>,
 }
 
 impl PartialEq for SameRows {
@@ -46,6 +49,7 @@ impl PartialEq for SameRows {
         Weak::ptr_eq(&self.provider, &other.provider)
             && self.operators == other.operators
             && self.files == other.files
+            && self.functions == other.functions
             && self.arrays.len() == other.arrays.len()
             && same_arrays()
     }
@@ -55,7 +59,8 @@ impl SameRows {
     /// The rows of `plan`; `None` where they may be others the next time that it runs.
     pub(super) fn of(provider: &Arc<dyn TableProvider>, plan: &dyn ExecutionPlan) -> Option<Self> {
         let provider = Arc::downgrade(provider);
-        let mut rows = Self { provider, operators: String::new(), arrays: Vec::new(), files: Vec::new() };
+        let (operators, functions) = (String::new(), own_functions(expressions_of(plan).iter()));
+        let mut rows = Self { provider, operators, arrays: Vec::new(), files: Vec::new(), functions };
         rows.add(plan)?;
         Some(rows)
     }
@@ -115,13 +120,37 @@ fn moves_rows(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>()
 }
 
-/// Whether all functions of some expressions are [built in](is_built_in).
-pub(super) fn are_built_in<'a>(mut expressions: impl Iterator<Item = &'a PhysicalExprRef>) -> bool {
-    let is_own = |expr: &PhysicalExprRef| {
-        Ok(expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| !is_built_in(call.fun())))
-    };
-    // the closure never fails
-    expressions.all(|expression| !expression.exists(is_own).unwrap_or(true))
+/// The conditions and columns that `plan` and its inputs compute.
+fn expressions_of(plan: &dyn ExecutionPlan) -> Vec<PhysicalExprRef> {
+    let mut all = Vec::new();
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        all.push(Arc::clone(filter.predicate()));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        all.extend(projection.expr().iter().map(|projected| Arc::clone(&projected.expr)));
+    }
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>().and_then(|source| source.data_source().downcast_ref()) {
+        let scan: &FileScanConfig = scan;
+        all.extend(scan.file_source().filter());
+        let projection = scan.file_source().projection().into_iter().flatten();
+        all.extend(projection.map(|projected| Arc::clone(&projected.expr)));
+    }
+    all.extend(plan.children().into_iter().flat_map(|child| expressions_of(child.as_ref())));
+    all
+}
+
+/// The functions of some expressions that are not [built in](is_built_in): later, another one may have the name.
+pub(super) fn own_functions<'a>(expressions: impl Iterator<Item = &'a PhysicalExprRef>) -> Vec<ScalarUDF> {
+    let mut own = Vec::new();
+    for expression in expressions {
+        // the closure never fails
+        let _ = expression.apply(|part| {
+            let call = part.downcast_ref::<ScalarFunctionExpr>().filter(|call| !is_built_in(call.fun()));
+            own.extend(call.map(|call| call.fun().clone()));
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+    own
 }
 
 /// The table of files that a provider is.
@@ -152,6 +181,9 @@ impl FileRows {
         if format.get_ext() != "parquet" {
             read.push_str(&format!("{format:?}\n"));
         }
+        if !own_functions(expressions_of(plan).iter()).is_empty() {
+            return None;
+        }
         let mut rows = Self { read, files: Vec::new() };
         rows.add(plan)?;
         rows.files.sort_unstable();
@@ -162,11 +194,6 @@ impl FileRows {
         if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
             return self.add_files(source.data_source().downcast_ref()?);
         }
-        let filter = plan.downcast_ref::<FilterExec>().map(FilterExec::predicate);
-        let projected = plan.downcast_ref::<ProjectionExec>().map_or(&[][..], ProjectionExec::expr);
-        if !are_built_in(filter.into_iter().chain(projected.iter().map(|projected| &projected.expr))) {
-            return None;
-        }
         if !moves_rows(plan) {
             self.read.push_str(&format!("{}\n", OneLine(plan)));
         }
@@ -174,11 +201,6 @@ impl FileRows {
     }
 
     fn add_files(&mut self, scan: &FileScanConfig) -> Option<()> {
-        let filter = scan.file_source().filter();
-        let projection = scan.file_source().projection().into_iter().flatten();
-        if !are_built_in(filter.iter().chain(projection.map(|projected| &projected.expr))) {
-            return None;
-        }
         // which partition reads which file is left out
         let mut scanning = scan.clone();
         scanning.file_groups.clear();

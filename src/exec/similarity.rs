@@ -13,7 +13,7 @@ use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
 use super::kept::{KeptIndex, KeptKey, KeptPart};
-use super::same_rows::are_built_in;
+use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildKeys, BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, RegionKey, Run, StrategyInfo};
 use crate::predicate::Condition;
@@ -120,8 +120,8 @@ impl JoinStrategy for SimilarityStrategy {
         let SideKeys { equalities, key, .. } = self.of(side);
         let nulls: Vec<_> = self.equalities.iter().map(|e| e.null_equals_null).collect();
         let text = format!("{condition:?} of {key:?}, within {equalities:?} {nulls:?}");
-        let built_in = are_built_in(equalities.iter().chain([&key]));
-        Some(KeptKey { text, label: self.condition.to_string(), built_in })
+        let functions = own_functions(equalities.iter().chain([&key]));
+        Some(KeptKey { text, label: self.condition.to_string(), functions })
     }
 
     fn load(&self, rows: BuildRows<'_>, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<KeptPart> {

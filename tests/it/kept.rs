@@ -1,5 +1,10 @@
 //! Similarity indexes: the same rows with one and without, whatever asks first, and after the table has changed.
 
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, StringViewArray};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use datafusion_similarity::SimilarityContext;
 use datafusion_similarity::optimizer::IndexCatalog;
@@ -172,6 +177,60 @@ async fn a_join_by_rules_is_kept_for_the_same_clauses() {
         let expected: Vec<_> = uses.into_iter().map(|uses| ("2 clauses".to_owned(), uses)).collect();
         assert_eq!(kept(), expected, "{query}");
     }
+}
+
+/// Function `clean(text)` that gives what `of` does.
+fn clean(of: fn(&str) -> String) -> ScalarUDF {
+    let clean = Arc::new(move |columns: &[ColumnarValue]| {
+        let texts = ColumnarValue::values_to_arrays(columns)?[0].clone();
+        let texts = texts.as_string_view().iter().map(|text| text.map(of)).collect::<StringViewArray>();
+        Ok(ColumnarValue::Array(Arc::new(texts)))
+    });
+    create_udf("clean", vec![DataType::Utf8View], DataType::Utf8View, Volatility::Immutable, clean)
+}
+
+#[tokio::test]
+async fn another_function_of_the_same_name_is_another_condition() {
+    let tables = ["l", "r"].map(|name| {
+        let values = values(&mut StdRng::seed_from_u64(9), 0, 60);
+        format!("CREATE TABLE {name} (id BIGINT, s VARCHAR, k BIGINT, v DOUBLE[]) AS VALUES {values}")
+    });
+    let (context, plain) = (session(8192, 2), session(8192, 2));
+    for context in [&context, &plain] {
+        for table in &tables {
+            rows_of_nothing(context, table).await;
+        }
+    }
+    let queries = [
+        "SELECT a.id, b.id FROM l a SIMILARITY JOIN r b ON levenshtein(a.s, clean(b.s)) <= 1",
+        "SELECT a.id, b.id FROM l a JOIN r b ON a.s = clean(b.s) AND b.k < 3 OR levenshtein(a.s, clean(b.s)) <= 1 AND a.k = b.k",
+        "SELECT a.id, b.id FROM l a JOIN r b NEAREST 1 BY SIMILARITY match_count(a.k = b.k, a.s = clean(b.s)) THEN BY b.id",
+        "SELECT a.id, b.id FROM l a SIMILARITY JOIN (SELECT * FROM r WHERE clean(s) > 'b') b ON levenshtein(a.s, b.s) <= 1",
+        "SELECT a.id, b.id FROM l a SIMILARITY JOIN (SELECT id, clean(s) AS s FROM r) b ON levenshtein(a.s, b.s) <= 1",
+    ];
+    let whole: [fn(&str) -> String; 2] = [|text| text.to_owned(), |text| text.replace('a', "c")];
+    let mut found = Vec::new();
+    for of in whole {
+        for context in [&context, &plain] {
+            context.register_udf(clean(of));
+        }
+        for index in
+            ["CREATE OR REPLACE SIMILARITY INDEX i ON r (s)", "CREATE OR REPLACE SIMILARITY INDEX j ON r (clean(s))"]
+        {
+            if found.is_empty() {
+                rows_of_nothing(&context, index).await;
+            }
+        }
+        for query in queries {
+            for _ in 0..2 {
+                assert_eq!(rows(&context, query).await, rows(&plain, query).await, "{query}");
+            }
+        }
+        found.push(rows(&plain, queries[0]).await);
+    }
+    assert_ne!(found[0], found[1]);
+    let indexes = IndexCatalog::of(&context.copied_config()).unwrap().all();
+    assert!(indexes.iter().flat_map(|index| index.kept()).map(|kept| kept.uses).sum::<usize>() >= 3);
 }
 
 #[tokio::test]

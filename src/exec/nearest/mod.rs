@@ -30,7 +30,7 @@ pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
 use super::kept::{KeptKey, KeptPart};
 use super::residual::RowPairs;
-use super::same_rows::are_built_in;
+use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildRows, DynBuiltJoin, JoinStrategy, PartRanking, StrategyInfo};
 use crate::exec::engine::{self, EngineResult, is_about_values};
@@ -113,8 +113,10 @@ impl JoinStrategy for NearestStrategy {
         let text = format!("{score}, then by {then_by:?}, within {equalities:?}, {wanted:?}, {dropped:?}");
         let unequal = self.unequal.iter().map(|unequal| &unequal.right);
         let of_rows = self.then_by.iter().map(|tie| &tie.expr).chain(self.equalities.iter().map(|e| &e.right));
-        let built_in = are_built_in(keys.into_iter().chain(of_rows).chain(unequal));
-        Some(KeptKey { text, label: format!("NEAREST by {name}"), built_in })
+        let found = self.indexed.as_ref().and_then(IndexedScore::found).map(|found| found.rules.expressions());
+        let found = found.into_iter().flatten();
+        let functions = own_functions(keys.into_iter().chain(of_rows).chain(unequal).chain(found));
+        Some(KeptKey { text, label: format!("NEAREST by {name}"), functions })
     }
 
     fn load(&self, rows: BuildRows<'_>, source: &mut Source<'_>, context: &BuildContext<'_>) -> Result<KeptPart> {
