@@ -216,13 +216,19 @@ pub struct SimilarityJoin {
 pub struct RuleJoin {
     #[prost(message, optional, tag = "1")]
     pub join: Option<Join>,
-    #[prost(message, repeated, tag = "2")]
+    #[prost(message, optional, tag = "2")]
+    pub rules: Option<Rules>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Rules {
+    #[prost(message, repeated, tag = "1")]
     pub atoms: Vec<Atom>,
-    #[prost(message, repeated, tag = "3")]
+    #[prost(message, repeated, tag = "2")]
     pub keys: Vec<Keys>,
-    #[prost(message, repeated, tag = "4")]
+    #[prost(message, repeated, tag = "3")]
     pub clauses: Vec<Clause>,
-    #[prost(uint64, optional, tag = "5")]
+    #[prost(uint64, optional, tag = "4")]
     pub build_rows: Option<u64>,
 }
 
@@ -368,6 +374,16 @@ pub struct MatchCount {
     pub weights: Option<Weights>,
     #[prost(double, optional, tag = "3")]
     pub excess: Option<f64>,
+    #[prost(message, optional, tag = "4")]
+    pub found: Option<FoundByRules>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FoundByRules {
+    #[prost(message, optional, tag = "1")]
+    pub rules: Option<Rules>,
+    #[prost(double, tag = "2")]
+    pub excess: f64,
 }
 
 #[derive(Clone, PartialEq, Message)]

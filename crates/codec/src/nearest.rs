@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_similarity::exec::{CountedExprs, IndexedScore, NearestJoinExec, NearestStrategy};
+use datafusion_similarity::exec::{CountedExprs, FoundByRules, IndexedScore, NearestJoinExec, NearestStrategy};
 use datafusion_similarity::functions::nearest::Direction;
 
 use crate::condition;
 use crate::envelope::malformed;
-use crate::expressions::{Reader, Schemas, Writer};
+use crate::expressions::{Reader, Writer};
 use crate::join::{ReadJoin, join_to_message};
 use crate::messages::{self, Counted, CountedKind, IndexedSimilarity, MatchCount, NearestJoin, Weights};
+use crate::rules::{rules_from_message, rules_to_message};
 
 pub fn to_message(join: &NearestJoinExec, writer: Writer<'_>) -> Result<NearestJoin> {
     let NearestStrategy { rows, ties, direction, score, then_by, equalities, residual, unequal, indexed, engine: _ } =
@@ -37,8 +38,7 @@ fn indexed_to_message(score: &IndexedScore, writer: Writer<'_>) -> Result<messag
             keys: writer.keys(left, right)?,
             condition: Some(condition::to_message(condition)),
         }),
-        // other processes score what could exceed the index, in place of conditions found by rules
-        IndexedScore::MatchCount { conditions, weights, excess, found: _ } => {
+        IndexedScore::MatchCount { conditions, weights, excess, found } => {
             let counted = |condition: &CountedExprs| {
                 let kind = match condition {
                     CountedExprs::Equality(equality) => CountedKind::Equality(writer.equality(equality)?),
@@ -50,6 +50,7 @@ fn indexed_to_message(score: &IndexedScore, writer: Writer<'_>) -> Result<messag
                 conditions: conditions.iter().map(counted).collect::<Result<_>>()?,
                 weights: weights.as_ref().map(|weights| Weights { weights: weights.to_vec() }),
                 excess: *excess,
+                found: found.as_ref().map(|found| found_to_message(found, writer)).transpose()?,
             })
         }
     })
@@ -76,7 +77,7 @@ pub fn from_message(
         equalities: reader.equalities(&message.equalities, schemas)?,
         residual: reader.filters(&message.residual, schemas)?,
         unequal: unequal.transpose()?,
-        indexed: message.indexed.as_ref().map(|score| indexed_from_message(score, schemas, reader)).transpose()?,
+        indexed: message.indexed.as_ref().map(|score| indexed_from_message(score, &join, reader)).transpose()?,
         engine: join.engine,
     };
     join.with(matching)
@@ -84,16 +85,17 @@ pub fn from_message(
 
 fn indexed_from_message(
     score: &messages::IndexedScore,
-    schemas: Schemas<'_>,
+    join: &ReadJoin<'_>,
     reader: &Reader<'_>,
 ) -> Result<IndexedScore> {
+    let schemas = join.schemas;
     Ok(match score {
         messages::IndexedScore::Similarity(IndexedSimilarity { keys, condition }) => {
             let condition = condition.as_ref().ok_or_else(|| malformed("NEAREST has no measure"))?;
             let [left, right] = reader.keys(keys.as_ref(), schemas)?;
             IndexedScore::Similarity { condition: condition::from_message(condition)?, left, right }
         }
-        messages::IndexedScore::MatchCount(MatchCount { conditions, weights, excess }) => {
+        messages::IndexedScore::MatchCount(MatchCount { conditions, weights, excess, found }) => {
             let counted = |condition: &Counted| match &condition.kind {
                 Some(CountedKind::Equality(equality)) => {
                     Ok(CountedExprs::Equality(reader.equality(equality, schemas)?))
@@ -105,17 +107,38 @@ fn indexed_from_message(
             if weights.is_some_and(|weights| weights.len() != conditions.len()) {
                 return Err(malformed("conditions and weights are not as many"));
             }
-            if excess.is_some_and(|excess| !(0.0..=f64::MAX).contains(&excess)) {
-                return Err(malformed("a score exceeds what is counted by no number"));
-            }
+            excess.iter().try_for_each(|excess| checked(*excess))?;
             IndexedScore::MatchCount {
                 conditions: conditions.iter().map(counted).collect::<Result<_>>()?,
                 weights: weights.map(Into::into),
                 excess: *excess,
-                found: None,
+                found: found.as_ref().map(|found| found_from_message(found, join, reader)).transpose()?,
             }
         }
     })
+}
+
+fn found_to_message(found: &FoundByRules, writer: Writer<'_>) -> Result<messages::FoundByRules> {
+    let FoundByRules { rules, excess } = found;
+    Ok(messages::FoundByRules { rules: Some(rules_to_message(rules, writer)?), excess: *excess })
+}
+
+fn found_from_message(
+    message: &messages::FoundByRules,
+    join: &ReadJoin<'_>,
+    reader: &Reader<'_>,
+) -> Result<FoundByRules> {
+    checked(message.excess)?;
+    let rules = rules_from_message(message.rules.as_ref(), join.schemas, join.engine, reader)?;
+    Ok(FoundByRules { rules: Arc::new(rules), excess: message.excess })
+}
+
+/// Whether a score may exceed another one by so much.
+fn checked(excess: f64) -> Result<()> {
+    match (0.0..=f64::MAX).contains(&excess) {
+        true => Ok(()),
+        false => Err(malformed("a score exceeds what is counted by no number")),
+    }
 }
 
 pub fn rows(rows: u64) -> Result<usize> {

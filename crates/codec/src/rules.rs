@@ -5,21 +5,25 @@ use std::sync::Arc;
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_similarity::exec::{AtomExprs, MatchingDependencyBlockExec, RuleStrategy};
+use similarity_engine::choice::EngineSpec;
 
 use crate::condition;
 use crate::envelope::malformed;
 use crate::expressions::{Reader, Schemas, Writer, side};
 use crate::join::{ReadJoin, join_to_message};
-use crate::messages::{Atom, AtomKind, Clause, EitherSide, OneSided, RuleJoin, SimilarityAtom};
+use crate::messages::{Atom, AtomKind, Clause, EitherSide, OneSided, RuleJoin, Rules, SimilarityAtom};
 
 pub fn to_message(join: &MatchingDependencyBlockExec, writer: Writer<'_>) -> Result<RuleJoin> {
-    let RuleStrategy { atoms, labels, keys, clauses, build_rows, engine: _ } = join.matching();
+    Ok(RuleJoin { join: join_to_message(join, writer)?, rules: Some(rules_to_message(join.matching(), writer)?) })
+}
+
+pub fn rules_to_message(rules: &RuleStrategy, writer: Writer<'_>) -> Result<Rules> {
+    let RuleStrategy { atoms, labels, keys, clauses, build_rows, engine: _ } = rules;
     let atom = |(atom, label): (&AtomExprs, &String)| {
         Ok(Atom { label: label.clone(), kind: Some(atom_to_message(atom, writer)?) })
     };
     let keys = keys.iter().map(|[left, right]| writer.keys(left, right));
-    Ok(RuleJoin {
-        join: join_to_message(join, writer)?,
+    Ok(Rules {
         atoms: atoms.iter().zip(labels).map(atom).collect::<Result<_>>()?,
         keys: keys.filter_map(Result::transpose).collect::<Result<_>>()?,
         clauses: clauses.iter().map(|c| Clause { atoms: c.iter().map(|&atom| atom as u32).collect() }).collect(),
@@ -53,8 +57,19 @@ pub fn from_message(
     reader: &Reader<'_>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let join = ReadJoin::new(message.join.as_ref(), inputs, reader)?;
-    let keys = message.keys.iter().map(|keys| reader.keys(Some(keys), join.schemas)).collect::<Result<Vec<_>>>()?;
-    let atom = |atom: &Atom| atom_from_message(atom, keys.len(), join.schemas, reader);
+    let rules = rules_from_message(message.rules.as_ref(), join.schemas, join.engine, reader)?;
+    join.with(rules)
+}
+
+pub fn rules_from_message(
+    message: Option<&Rules>,
+    schemas: Schemas<'_>,
+    engine: EngineSpec,
+    reader: &Reader<'_>,
+) -> Result<RuleStrategy> {
+    let message = message.ok_or_else(|| malformed("a join by rules has none"))?;
+    let keys = message.keys.iter().map(|keys| reader.keys(Some(keys), schemas)).collect::<Result<Vec<_>>>()?;
+    let atom = |atom: &Atom| atom_from_message(atom, keys.len(), schemas, reader);
     let atoms = message.atoms.iter().map(atom).collect::<Result<Vec<_>>>()?;
     let clauses: Vec<Vec<usize>> =
         message.clauses.iter().map(|clause| clause.atoms.iter().map(|&atom| atom as usize).collect()).collect();
@@ -66,15 +81,14 @@ pub fn from_message(
     if clauses.is_empty() || !clauses.iter().all(in_order) {
         return Err(malformed("a clause has no conditions, or one that there is not"));
     }
-    let matching = RuleStrategy {
+    Ok(RuleStrategy {
         labels: message.atoms.iter().map(|atom| atom.label.clone()).collect(),
         atoms,
         keys,
         clauses,
         build_rows: message.build_rows.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)),
-        engine: join.engine,
-    };
-    join.with(matching)
+        engine,
+    })
 }
 
 fn atom_from_message(atom: &Atom, keys: usize, schemas: Schemas<'_>, reader: &Reader<'_>) -> Result<AtomExprs> {
