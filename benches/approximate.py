@@ -86,7 +86,7 @@ def walk(index, candidates):
     return index.knn_query(queries, K)[0]
 
 
-for lists in [256, 1024, 4096]:
+for lists in [256, 512, 1024, 4096]:
     visits = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
     run(f"faiss IVF{lists}", lambda: inverted_file(lists), visits, visit, exact)
 run("hnswlib", graph, [10, 20, 40, 80, 160, 320], walk, exact)
