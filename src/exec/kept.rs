@@ -86,6 +86,11 @@ pub trait KeptIndex: Any + fmt::Debug + Send + Sync {
     fn stored(&self) -> Option<&dyn Store>;
 }
 
+/// What was kept, if it is a `T`.
+pub(super) fn kept_as<T: KeptIndex>(kept: Option<&KeptPart>) -> Option<Arc<T>> {
+    (Arc::clone(kept?) as Arc<dyn Any + Send + Sync>).downcast().ok()
+}
+
 /// A build side that is kept.
 struct KeptSide {
     key: KeptKey,

@@ -1,6 +1,5 @@
 //! Pairs by the clauses of an OR of ANDs.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -18,7 +17,7 @@ use super::bands::{BUILD_BYTES, BandExprs, BandValues};
 use super::engine::{self, EngineResult, engine_error, in_turn};
 use super::equality;
 use super::explain::Explained;
-use super::kept::{KeptIndex, KeptKey, KeptPart};
+use super::kept::{KeptIndex, KeptKey, KeptPart, kept_as};
 use super::residual::{self, RowPairs};
 use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
@@ -272,8 +271,7 @@ impl JoinStrategy for RuleStrategy {
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let BuildRows { side, batch, sent, kept, .. } = rows;
-        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
-        if let Some(Ok(kept)) = kept {
+        if let Some(kept) = kept_as(kept) {
             return Ok(self.matcher(side, batch, kept));
         }
         let columns = in_turn(self.atoms.len(), context.threads, |atom| match &self.atoms[atom] {

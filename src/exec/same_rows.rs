@@ -59,7 +59,11 @@ impl SameRows {
     /// The rows of `plan`; `None` where they may be others the next time that it runs.
     pub(super) fn of(provider: &Arc<dyn TableProvider>, plan: &dyn ExecutionPlan) -> Option<Self> {
         let provider = Arc::downgrade(provider);
-        let (operators, functions) = (String::new(), own_functions(expressions_of(plan).iter()));
+        let expressions = expressions_of(plan);
+        if expressions.iter().any(is_volatile) {
+            return None;
+        }
+        let (operators, functions) = (String::new(), own_functions(expressions.iter()));
         let mut rows = Self { provider, operators, arrays: Vec::new(), files: Vec::new(), functions };
         rows.add(plan)?;
         Some(rows)
@@ -76,12 +80,7 @@ impl SameRows {
         if let Some(source) = plan.downcast_ref::<DataSourceExec>() {
             return self.add_source(source);
         }
-        let repeats = moves_rows(plan)
-            || plan.downcast_ref::<FilterExec>().is_some_and(|filter| !is_volatile(filter.predicate()))
-            || plan
-                .downcast_ref::<ProjectionExec>()
-                .is_some_and(|projection| projection.expr().iter().all(|projected| !is_volatile(&projected.expr)));
-        if !repeats {
+        if !(moves_rows(plan) || plan.is::<FilterExec>() || plan.is::<ProjectionExec>()) {
             return None;
         }
         plan.children().into_iter().try_for_each(|child| self.add(child.as_ref()))

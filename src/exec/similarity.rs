@@ -1,6 +1,5 @@
 //! Pairs by the index of one similarity condition.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -12,7 +11,7 @@ use similarity_engine::metrics::MetricValue;
 use super::engine::{self, EngineResult, datafusion_error};
 use super::equality;
 use super::explain::{self, Explained};
-use super::kept::{KeptIndex, KeptKey, KeptPart};
+use super::kept::{KeptIndex, KeptKey, KeptPart, kept_as};
 use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
 use super::strategy::{BuildKeys, BuildRows, BuiltJoin, DynBuiltJoin, JoinStrategy, RegionKey, Run, StrategyInfo};
@@ -147,10 +146,9 @@ impl JoinStrategy for SimilarityStrategy {
 
     fn build(&self, rows: BuildRows<'_>, context: &BuildContext<'_>) -> Result<Box<DynBuiltJoin>> {
         let BuildRows { side, batch, kept, .. } = rows;
-        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
-        match kept {
-            Some(Ok(kept)) => Ok(self.matcher(side, kept)),
-            _ => self.build_of_keys(side, self.of(side).evaluate(batch)?, context),
+        match kept_as(kept) {
+            Some(kept) => Ok(self.matcher(side, kept)),
+            None => self.build_of_keys(side, self.of(side).evaluate(batch)?, context),
         }
     }
 }

@@ -21,8 +21,8 @@ const MOST_PAIRS: usize = 1 << 21;
 /// Parts of a batch for each thread.
 const PARTS: usize = 8;
 
-/// Pairs that a call of the rules returns, about, and those that it looks at.
-const LIMIT: Limit = Limit { pairs: 8192, work: 1 << 20 };
+/// Pairs that a part has at most, and about how many a call of the rules looks at.
+const LIMIT: Limit = Limit { pairs: MOST_PAIRS + 1, work: 1 << 20 };
 
 /// Conditions that are not counted, as rules whose pairs are all that satisfy one of them, and maybe others.
 #[derive(Debug, Clone)]
@@ -82,15 +82,13 @@ impl FoundRows {
         let run = Run { limit: LIMIT, cancel: context.cancel, counters: &[] };
         let part = |part: usize| {
             let mut cursor = Cursor { next: prepared.len * part / parts, end: prepared.len * (part + 1) / parts };
-            let mut all = Pairs::default();
+            let mut pairs = Pairs::default();
             while !cursor.is_done() && !context.cancel.is_cancelled() && found.load(Ordering::Relaxed) <= MOST_PAIRS {
-                let mut pairs = Pairs::default();
+                let before = pairs.len();
                 rules.probe(Probe::Batch(&prepared.batch), &mut cursor, &run, &mut pairs)?;
-                found.fetch_add(pairs.len(), Ordering::Relaxed);
-                all.build.extend_from_slice(&pairs.build);
-                all.probe.extend_from_slice(&pairs.probe);
+                found.fetch_add(pairs.len() - before, Ordering::Relaxed);
             }
-            Ok(all)
+            Ok(pairs)
         };
         let pairs = in_turn(parts, context.threads, part)?;
         Ok((found.into_inner() <= MOST_PAIRS).then_some(pairs))

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::common::{Result, internal_err};
 
 use super::counted::CountedConditions;
@@ -256,15 +256,16 @@ impl Search<'_> {
 
     /// The neighbours, of rows by their place in `rows`, that satisfy the condition, by their own scores.
     fn satisfying(&mut self, rows: &[u32], block: Vec<Found>) -> Result<Vec<Found>> {
-        let left: Vec<u32> =
+        let left: UInt32Array =
             block.iter().flat_map(|(place, found)| std::iter::repeat_n(rows[*place], found.len())).collect();
-        let right: Vec<u32> = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
+        let right: UInt32Array = block.iter().flat_map(|(_, found)| found.iter().map(|n| n.row)).collect();
         let (mut passing, mut own_scores) = (Pairs::default(), Vec::new());
-        for (left, right) in left.chunks(BLOCK).zip(right.chunks(BLOCK)) {
+        for start in (0..left.len()).step_by(BLOCK) {
             if self.cancel.is_cancelled() {
                 break;
             }
-            let pairs = RowPairs { left: left.to_vec().into(), right: right.to_vec().into() };
+            let rows = BLOCK.min(left.len() - start);
+            let pairs = RowPairs { left: left.slice(start, rows), right: right.slice(start, rows) };
             let pairs = satisfying(&self.keys.residual, pairs, self.left, self.right)?;
             if self.excess.is_some() {
                 self.counts.verified += pairs.len();

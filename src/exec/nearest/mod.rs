@@ -3,7 +3,7 @@
 //! The right side is collected. Each of its rows gets a rank (`ranks`), which decides between equal scores, and a group
 //! by the equalities of the ON condition. Then either an index finds the best rows of a group and the rest of the
 //! condition is checked on them (`indexed`), or every row of the group that satisfies the condition is scored
-//! (`scored`).
+//! (`scored`). Of a match count the index knows places of values (`counted`). Rules find other conditions (`found`).
 
 mod counted;
 mod found;
@@ -13,7 +13,6 @@ mod ranks;
 mod scored;
 mod strategy;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
@@ -28,7 +27,7 @@ use self::matcher::{NearestMatcher, PreparedRows, RankedSide, Ranker};
 use self::scored::Scored;
 pub use self::strategy::{IndexedScore, NearestStrategy};
 use super::explain::Explained;
-use super::kept::{KeptKey, KeptPart};
+use super::kept::{KeptKey, KeptPart, kept_as};
 use super::residual::RowPairs;
 use super::same_rows::own_functions;
 use super::spec::{EqualityExprs, of_build};
@@ -134,10 +133,9 @@ impl JoinStrategy for NearestStrategy {
         if side != JoinSide::Right {
             return internal_err!("a nearest join ranks the rows of its right side");
         }
-        let kept = kept.map(|kept| (Arc::clone(kept) as Arc<dyn Any + Send + Sync>).downcast());
-        let (ranked, ids) = match kept {
-            Some(Ok(kept)) => (kept, None),
-            _ => {
+        let (ranked, ids) = match kept_as(kept) {
+            Some(kept) => (kept, None),
+            None => {
                 let ranks = match ranks {
                     Some(given) => ranks::copied(given, context)?,
                     None => ranks::ranks(&self.then_by, batch, context)?,
